@@ -23,12 +23,13 @@ from tuneloop.cli.notes import dotenv_notes, settings_notes
 from tuneloop.cli.terminal import table_console
 from tuneloop.core.errors import InfrastructureError, InvalidRequestError
 from tuneloop.core.formatting import format_size, printable
+from tuneloop.core.run_spec import ExecutorKind
 from tuneloop.core.settings import Settings, load_settings
 from tuneloop.sandboxes.bubblewrap import probe_bubblewrap
 from tuneloop.sandboxes.choose import open_executor, open_sandbox
+from tuneloop.sandboxes.cluster import ClusterSandbox, prove_cluster
 from tuneloop.sandboxes.docker_daemon import probe_docker, probe_gpu
 from tuneloop.sandboxes.landlock import landlock_problem
-from tuneloop.sandboxes.slurm import SlurmSandbox, prove_cluster
 from tuneloop.tools.engines.blueprint import PYTHON_RANGE, PYTHONS
 from tuneloop.tools.engines.build import check_buildable
 from tuneloop.tools.engines.find import find_built_engine
@@ -151,16 +152,20 @@ def unneeded_sandbox(works: list[str]) -> str:
 
 
 def check_cluster(settings: Settings) -> list[Check]:
-    """Slurm, where its commands are: a job of a moment proves that a node can do a run's work."""
-    if shutil.which("sbatch") is None:
-        return []
+    """Slurm where its commands are, Ray where it is named: a job of a moment proves that a node can do a run's work."""
+    there: dict[ExecutorKind, bool] = {"slurm": shutil.which("sbatch") is not None, "ray": bool(settings.ray_address)}
+    return [check_executor(settings, executor) for executor, known in there.items() if known]
+
+
+def check_executor(settings: Settings, executor: ExecutorKind) -> Check:
+    """One cluster."""
     try:
-        sandbox = open_executor("slurm", open_sandbox("auto"), settings.slurm_options, settings.job_memory)
+        sandbox = open_executor(executor, open_sandbox("auto"), settings)
         settings.home.root.mkdir(parents=True, exist_ok=True)
-        says = prove_cluster(cast(SlurmSandbox, sandbox), settings.home.root)
+        says = prove_cluster(cast(ClusterSandbox, sandbox), settings.home.root)
     except (InvalidRequestError, InfrastructureError, OSError) as e:
-        return [Check("slurm", "note", str(e), "not needed without --executor slurm")]
-    return [Check("slurm", "ok", says)]
+        return Check(executor, "note", str(e), f"not needed without --executor {executor}")
+    return Check(executor, "ok", says)
 
 
 def check_engine(settings: Settings, name: str) -> Check:

@@ -112,7 +112,7 @@ UNNAMED = (
 @click.option(
     "--executor",
     type=click.Choice(get_args(ExecutorKind)),
-    help="Which machines smoke runs, trainings and evaluations run on: this one, or nodes of Slurm.  [default: local]",
+    help="Which machines smoke runs, trainings and evaluations run on: this one, or nodes of Slurm or Ray.  [default: local]",
 )
 @click.option(
     "--allow-unsandboxed",

@@ -26,11 +26,12 @@ def command(run_id: str | None) -> None:
 
     Where its process was killed and its jobs go on by themselves, the jobs are ended.
     """
-    run = find_running(load_settings().home, run_id)
+    settings = load_settings()
+    run = find_running(settings.home, run_id)
     if request_pause(run):
         click.echo(f"run {run.id} was asked to pause; to go on: tuneloop resume {run.id}")
         return
-    ended = stop_jobs(run)
+    ended = stop_jobs(run, settings)
     if not ended:
         raise InvalidRequestError(f"nobody works on run {run.id} now, and it has no job: nothing to stop")
     click.echo(f"ended: {', '.join(ended)}; nobody worked on run {run.id}; to go on: tuneloop resume {run.id}")

@@ -14,7 +14,7 @@ Power = Literal["time", "memory", "processes", "disk", "log", "network", "files"
 EndReason = Literal["finished", "timeout", "memory", "processes", "disk", "stopped", "failed_to_start"]
 
 # In the folder of a job on a cluster: its number there, its runner's sign of life, and who acts on the attempt.
-TICKET, ALIVE, CLAIM = "slurm.txt", "alive", "claim"
+TICKET, ALIVE, CLAIM = "cluster.txt", "alive", "claim"
 
 
 class Limits(Frozen):

@@ -105,7 +105,7 @@ OnStop = Literal["finish", "ask", "continue"]
 # What a spec may ask for: `process` is the owner's word alone.
 RunSandbox = Literal["auto", "docker", "bubblewrap", "landlock"]
 SandboxKind = Literal[RunSandbox, "process"]
-ExecutorKind = Literal["local", "slurm"]
+ExecutorKind = Literal["local", "slurm", "ray"]
 
 
 class RunSpec(Frozen):
@@ -133,7 +133,8 @@ class RunSpec(Frozen):
     seed: int = Field(default=1, ge=0)
     sandbox: RunSandbox = "auto"
     executor: ExecutorKind = Field(
-        default="local", description="where smoke runs, trainings and evaluations run: this machine, or nodes of Slurm"
+        default="local",
+        description="where smoke runs, trainings and evaluations run: this machine, or nodes of Slurm or Ray",
     )
     benchmark_limit: int | None = Field(
         default=None, gt=0, description="validation items; None: as many as are cheap to measure (`validation_share`)"

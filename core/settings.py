@@ -286,6 +286,15 @@ class Settings(BaseModel):
         alias="TUNELOOP_SLURM_OPTIONS",
         description="of sbatch, for every job of --executor slurm: --partition=gpu --gres=gpu:1 --account=lab",
     )
+    ray_resources: Program = Field(
+        default=(),
+        alias="TUNELOOP_RAY_RESOURCES",
+        description="that every job of --executor ray asks for: num_gpus=1 num_cpus=4 memory=32GiB name=1",
+    )
+    ray_address: Text = Field(
+        default=None, alias="RAY_ADDRESS", description="dashboard of the Ray cluster: http://HEAD:8265"
+    )
+    ray_token: Secret = Field(default=None, alias="RAY_AUTH_TOKEN", description="its token, where it wants one")
     device: Device = Field(
         default=None,
         alias="TUNELOOP_DEVICE",

@@ -198,7 +198,7 @@ class RunTools:
 
     def stop_run(self, run: Run) -> dict[str, Any]:
         """Pause (stop, halt, interrupt) a whole run that is at work: its job is ended, its files are kept, it can go on later."""
-        return messages.stop(self._run(run))
+        return messages.stop(self._run(run), self.scope.settings)
 
     def list_runs(self, count: Count = 20, offset: Offset = 0) -> dict[str, Any]:
         """List all runs on this machine, earlier ones too: name, state (new, running, paused, finished), benchmark, base model."""

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from tuneloop.core.errors import InvalidRequestError
 from tuneloop.core.job import Sandbox
 from tuneloop.core.run_spec import ExecutorKind, SandboxKind
 from tuneloop.core.setting_values import Unsandboxed
+from tuneloop.core.settings import Settings
 from tuneloop.sandboxes.bubblewrap import BubblewrapSandbox, probe_bubblewrap
 from tuneloop.sandboxes.landlock import open_landlock
 from tuneloop.sandboxes.local import LocalSandbox
@@ -71,29 +70,30 @@ def open_run_sandbox(kind: SandboxKind, unsandboxed: Unsandboxed) -> Sandbox:
     return found
 
 
-def open_executor(
-    executor: ExecutorKind, sandbox: Sandbox, options: Sequence[str] = (), memory: int | None = None
-) -> Sandbox:
+def open_executor(executor: ExecutorKind, sandbox: Sandbox, settings: Settings) -> Sandbox:
     """The same sandbox where the run's jobs run: on this machine, or on nodes of a cluster.
 
     Args:
         executor: What the run's spec says.
         sandbox: How a job is shut in.
-        options: Of `sbatch`, for every job.
-        memory: Bytes that a job on a node may use; None: what the scheduler grants.
+        settings: What jobs ask the cluster for, and where it is.
 
     Raises:
-        InvalidRequestError: The sandbox does not run there, or an option is none of the user's.
+        InvalidRequestError: The sandbox does not run there, or a setting is wrong.
     """
     if executor == "local":
         return sandbox
+    from tuneloop.sandboxes.ray import RaySandbox
     from tuneloop.sandboxes.slurm import SlurmSandbox
 
     if not isinstance(sandbox, LocalSandbox) or sandbox.kind == "docker":
         raise InvalidRequestError(
-            f"--executor slurm: sandbox {sandbox.kind} does not run on nodes; right is bubblewrap or landlock"
+            f"--executor {executor}: sandbox {sandbox.kind} does not run on nodes; right is bubblewrap or landlock"
         )
-    return SlurmSandbox(sandbox, options, memory)
+    if executor == "slurm":
+        return SlurmSandbox(sandbox, settings.slurm_options, settings.job_memory)
+    token = settings.ray_token.get_secret_value() if settings.ray_token else ""
+    return RaySandbox(sandbox, settings.ray_address, token, settings.ray_resources, settings.job_memory)
 
 
 def open_docker() -> Sandbox:

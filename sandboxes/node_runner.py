@@ -89,7 +89,7 @@ def main(place: str, kind: str, memory: str = "") -> None:
     """Run the job to its end, with at most `memory` bytes; exit status 0 when that is written down."""
     folder = Path(place)
     command = read_model(folder / "command.json", Command)
-    number = os.environ.get("SLURM_JOB_ID", "")
+    number = os.environ.get("SLURM_JOB_ID", "-")  # Ray tells none
     if not claim_attempt(folder, f"{os.uname().nodename} {number} {device_count(command)}"):
         return
     adopt_orphans()

@@ -184,7 +184,7 @@ class Pages:
         if not text or len(text) > LONGEST_BODY // 4:
             raise InvalidRequestError("a command is a line of text, e.g. `limit num_train_epochs<=3`; `help` lists all")
         if text == "pause":
-            return str(messages.stop(run)["note"])
+            return str(messages.stop(run, self.settings)["note"])
         if text == "resume":
             start.resume_run(self.home, run)
             return ""

@@ -50,7 +50,7 @@ def check_spec(spec: RunSpec, settings: Settings) -> None:
     if not spec.datasets:
         choose_datasets_for(declared[0])
     sandbox = open_run_sandbox(spec.sandbox, settings.unsandboxed)
-    sandbox = open_executor(spec.executor, sandbox, settings.slurm_options, settings.job_memory)
+    sandbox = open_executor(spec.executor, sandbox, settings)
     for folder in (settings.home.root, settings.home.engines):
         sandbox.check_reachable(folder.absolute())
     check_engines(settings)

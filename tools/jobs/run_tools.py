@@ -89,7 +89,7 @@ class RunTools:
         check_signed(self.run)
         kind = self.setup.sandbox if self.run.setup.exists() else self.spec.sandbox
         sandbox = open_run_sandbox(kind, self.settings.unsandboxed)
-        return open_executor(self.spec.executor, sandbox, self.settings.slurm_options, self.settings.job_memory)
+        return open_executor(self.spec.executor, sandbox, self.settings)
 
     @cached_property
     def benchmark(self) -> BenchmarkFolder:

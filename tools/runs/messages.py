@@ -17,6 +17,7 @@ from tuneloop.core.job import TICKET
 from tuneloop.core.layout import RunFolder
 from tuneloop.core.locks import is_locked
 from tuneloop.core.run_spec import Setup
+from tuneloop.core.settings import Settings
 from tuneloop.sandboxes.jobs import stop_and_wait
 from tuneloop.tools.runs.manifest import read_spec
 from tuneloop.tools.runs.signature import check_signed
@@ -142,7 +143,7 @@ def lives(job: Path) -> bool:
     return is_locked(job / "lock") or (job / TICKET).is_file()
 
 
-def stop_jobs(run: RunFolder) -> list[str]:
+def stop_jobs(run: RunFolder, settings: Settings) -> list[str]:
     """End what a run still has that nobody works on: its jobs, whose names are returned, and its workers.
 
     A training keeps its checkpoints and is taken up by `tuneloop resume`. Raises InfrastructureError for one that does not end.
@@ -153,16 +154,16 @@ def stop_jobs(run: RunFolder) -> list[str]:
 
         spec = read_spec(run)
         kind = read_model(run.setup, Setup).sandbox if run.setup.is_file() else spec.sandbox
-        sandbox = open_executor(spec.executor, open_sandbox(kind))
+        sandbox = open_executor(spec.executor, open_sandbox(kind), settings)
         for folder in (*jobs, *workers):
             stop_and_wait(sandbox, folder)
     return [folder.name for folder in jobs]
 
 
-def stop(run: RunFolder) -> dict[str, Any]:
+def stop(run: RunFolder, settings: Settings) -> dict[str, Any]:
     """Ask it to pause, or end the jobs that outlived its process. Raises ToolError when there is nothing of both."""
     if not request_pause(run):
-        ended = stop_jobs(run)
+        ended = stop_jobs(run, settings)
         if not ended:
             raise ToolError(f"nobody works on run {run.id} now, and it has no job: nothing to stop")
         note = f"its process was gone; ended: {', '.join(ended)}. Everything is kept, resume_run goes on"

@@ -172,7 +172,10 @@ def cache_file(run_tools: RunTools) -> Path:
     setup = run_tools.setup
     config = dump_config(suggested_values(run_tools))
     where = (setup.device, str(setup.threads), processor_name(setup.device))
-    nodes = (run_tools.spec.executor, str(run_tools.settings.slurm_options))  # a cluster's, not this machine's
+    settings = run_tools.settings
+    asked = {"slurm": settings.slurm_options, "ray": (settings.ray_address, *settings.ray_resources)}
+    executor = run_tools.spec.executor
+    nodes = (executor, str(asked.get(executor, ())))  # a cluster's, not this machine's
     own = (*where, *nodes, f"{SHORT} {LONG} {USUAL}")
     key = digest(setup.model_fingerprint, run_tools.engine("llamafactory").identity, config, *own)
     return run_tools.settings.home.cache / "throughput" / f"{key}.json"

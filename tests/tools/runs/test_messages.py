@@ -17,6 +17,7 @@ from tuneloop.core.files import read_json, write_json
 from tuneloop.core.job import TICKET
 from tuneloop.core.layout import RunFolder
 from tuneloop.core.run_spec import RunSpec
+from tuneloop.core.settings import Settings
 from tuneloop.graph.lifecycle.lock import hold_lock
 from tuneloop.tools.housekeeping.removable import inspect_folder
 from tuneloop.tools.runs import messages
@@ -76,10 +77,10 @@ def test_finished_run_takes_no_message(run: RunFolder) -> None:
 def test_only_a_working_run_can_be_stopped(run: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(messages, "START_SECONDS", 0.1)
     with pytest.raises(ToolError, match="nobody works on run one"):
-        messages.stop(run)
+        messages.stop(run, Settings())
     assert waiting(run.inbox) == []
     with hold_lock(run.lock):
-        assert messages.stop(run)["asked"] is True
+        assert messages.stop(run, Settings())["asked"] is True
     assert [read_json(file) for file in waiting(run.inbox)] == [{"do": "pause"}]
 
 

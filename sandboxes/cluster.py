@@ -1,0 +1,328 @@
+"""Jobs on the nodes of a cluster, whose file system this machine shares: what Slurm and Ray have in common.
+
+The scheduler decides when and where; `node_runner.py` shuts the job in there, in the run's own sandbox. Code that agents wrote,
+jobs that ask models and warm engines stay on this machine.
+
+The scheduler's word alone is never enough: a job outlives its node's daemon, and a controller forgets. Two files decide.
+`claim` is made once, by whoever may act on the attempt: the runner before it starts the job, or this side when it gives the
+attempt up. `alive` is a sign of life that a running job's runner gives; a runner that cannot give it ends its job before this
+side counts it as lost. So an attempt has one writer at most, and none once the next attempt starts.
+
+Not covered: a runner that is stopped (SIGSTOP) for longer than `LOST` seconds and then goes on.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import os
+import shlex
+import sys
+import tempfile
+import time
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar, Literal
+
+from tuneloop.core.errors import InfrastructureError, InvalidRequestError
+from tuneloop.core.file_systems import refuses_locks
+from tuneloop.core.files import read_model, write_atomic
+from tuneloop.core.job import ALIVE, CLAIM, TICKET, Command, EndReason, Exit, JobStatus, Limits, Power
+from tuneloop.sandboxes.jobs import launch
+from tuneloop.sandboxes.local import ROOT, LocalSandbox, check_paths, claim_attempt, last_words
+
+BOOT = (
+    "import sys; sys.path.insert(0, sys.argv[1]); from tuneloop.sandboxes.node_runner import main; main(*sys.argv[2:])"
+)
+OUTPUT = "cluster.out"  # what the runner and its shell print
+SUBMIT_SECONDS = 30.0  # in which a job that was handed over shows up, and the end of one that has ended
+LOST = 60.0  # seconds without a sign of life after which a job that the scheduler no longer has is lost
+OFTEN, SELDOM = 2.0, 60.0  # seconds between two questions: as a rule, and where no answer comes
+UNSEEN = "its node may not see this folder, Python or tuneloop: right is a file system that nodes share"
+SIGNS: dict[
+    Path, tuple[float, float]
+] = {}  # whoever polls may be made anew; what was seen lives as long as the process
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A job that waits or runs, as the scheduler lists it; `hopeless`: it would wait for ever."""
+
+    number: str
+    state: str
+    reason: str = ""
+    hopeless: bool = False
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a job ended, in the scheduler's words, and what that means.
+
+    memory: it used too much. refused: before it began, it would fail again. queued: it waited too long for a place.
+    """
+
+    state: str
+    said: str = ""
+    means: Literal["memory", "refused", "queued", "lost"] = "lost"
+
+
+class Scheduler(ABC):
+    """What is asked of a cluster; what it lists is asked for seldom and kept, by one object for the whole process."""
+
+    def __init__(self) -> None:
+        self.listed: dict[str, Seen] | None = None
+        self.next_question, self.pause = 0.0, OFTEN
+        self.heard, self.problem = time.monotonic(), ""
+
+    def jobs(self, *, now: bool = False) -> dict[str, Seen] | None:
+        """Name → job of this user that waits or runs; None while the scheduler does not answer."""
+        if not now and time.monotonic() < self.next_question:
+            return self.listed
+        try:
+            self.listed, self.pause = self.list_jobs(), OFTEN
+            self.heard = time.monotonic()
+        except InfrastructureError as e:
+            self.listed, self.pause, self.problem = None, min(SELDOM, 2 * self.pause), str(e)
+        self.next_question = time.monotonic() + self.pause
+        return self.listed
+
+    @abstractmethod
+    def list_jobs(self) -> dict[str, Seen]:
+        """Name → job that waits or runs. Raises InfrastructureError."""
+
+    @abstractmethod
+    def ending(self, folder: Path) -> Ended | None:
+        """How a job ended, as long as the scheduler remembers."""
+
+    @abstractmethod
+    def cancel(self, folder: Path) -> None:
+        """Take back a job that did not begin. Raises InfrastructureError."""
+
+    @abstractmethod
+    def offers(self) -> str:
+        """What the cluster has, in one line; "" where it does not answer."""
+
+    def forget(self, folder: Path) -> None:  # noqa: B027 - some forget by themselves
+        """Remove the record of a job that has ended."""
+
+
+class ClusterSandbox(ABC):
+    """The sandbox `inner`, on nodes. `memory`: bytes that a job may use at most."""
+
+    name: ClassVar[str]  # of the scheduler, for people
+    executor: ClassVar[str]
+    look: ClassVar[str]  # where people see its jobs
+    scheduler: Scheduler
+    patience: ClassVar[float] = math.inf  # seconds that a job may wait for a node while the scheduler does not answer
+    prelude: ClassVar[str] = ""  # what a node's shell does first
+
+    def __init__(self, inner: LocalSandbox, memory: int | None) -> None:
+        self.inner, self.memory = inner, memory
+        self.kind: str = inner.kind
+        self.powers: frozenset[Power] = inner.powers
+        self.stop_seconds = LOST + 60.0
+
+    @property
+    def note(self) -> str:
+        """Where jobs run, and what the sandbox there says."""
+        return f"jobs run on nodes of {self.name}{f'; {self.inner.note}' if self.inner.note else ''}"
+
+    def check_reachable(self, folder: Path) -> None:
+        """The scheduler answers and would take a job. Raises InvalidRequestError."""
+        self.inner.check_reachable(folder)
+        if folder.is_dir() and refuses_locks(folder):
+            raise InvalidRequestError(
+                f"--executor {self.executor}: {folder} lies on a file system without flock; right is one that has it"
+            )
+        try:
+            self.check_accepted()
+        except InfrastructureError as e:
+            there = self.scheduler.offers()
+            raise InvalidRequestError(f"--executor {self.executor}: {e}{f'; there is {there}' if there else ''}") from e
+
+    @abstractmethod
+    def check_accepted(self) -> None:
+        """The cluster would take a job as the user's settings ask for it. Raises InvalidRequestError, InfrastructureError."""
+
+    @abstractmethod
+    def submit(self, folder: Path, command: Command) -> str:
+        """Hand the job over; its number there. Raises InfrastructureError with the scheduler's own words."""
+
+    def start(self, folder: Path, command: Command) -> None:
+        """Hand it over, or find it handed over. Raises InfrastructureError with the scheduler's own words."""
+        if command.generated or command.endpoint or command.forks or command.beside:
+            self.inner.start(folder, command)
+            return
+        check_paths(command)
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if (folder / "exit.json").exists():
+            return
+        there = self.scheduler.jobs(now=True)
+        if there is None:
+            raise InfrastructureError(f"{self.scheduler.problem}, then `tuneloop resume`")
+        write_atomic(folder / "command.json", command.model_copy(update={"worker": ""}).model_dump_json(indent=1))
+        if job_name(folder) in there:
+            write_atomic(folder / TICKET, there[job_name(folder)].number)
+            return
+        self._hand_over(folder, command)
+
+    def _hand_over(self, folder: Path, command: Command) -> None:
+        write_atomic(folder / TICKET, "")
+        try:
+            number = self.submit(folder, command)
+        except InfrastructureError:
+            if claim_attempt(folder, "not submitted"):  # it may have come through all the same: it shall not begin
+                (folder / TICKET).unlink()
+            raise
+        write_atomic(folder / TICKET, number)
+        self.scheduler.next_question = 0.0
+
+    def script(self, folder: Path) -> str:
+        """What a node's shell runs."""
+        words = (sys.executable, "-I", "-c", BOOT, str(ROOT), str(folder), self.kind, str(self.memory or ""))
+        return f"exec >>{shlex.quote(str(folder / OUTPUT))} 2>&1\n{self.prelude}exec {shlex.join(words)}\n"
+
+    def poll(self, folder: Path) -> JobStatus:
+        """From the folder, and from what the scheduler said last; asks it every few seconds.
+
+        Raises InfrastructureError for a job that would wait for ever.
+        """
+        if (folder / "exit.json").exists() or not (folder / TICKET).exists():
+            return self.inner.poll(folder)
+        listed = self.scheduler.jobs()
+        seen = (listed or {}).get(job_name(folder))
+        if seen and seen.hopeless and not (folder / "stop").exists():
+            raise InfrastructureError(
+                f"{self.name} holds {folder.name}, job {seen.number}: {seen.reason}; see {self.look}"
+            )
+        if listed is None and not (folder / ALIVE).exists():
+            if time.monotonic() - self.scheduler.heard > self.patience:
+                raise InfrastructureError(f"{self.scheduler.problem}, then `tuneloop resume`")
+            return JobStatus(state="running")
+        if seen or self._shows_life(folder):
+            return JobStatus(state="running")
+        return self._settle(folder)
+
+    def _shows_life(self, folder: Path) -> bool:
+        """Whether it was handed over or ended a moment ago, or its runner gave a sign; by this machine's clock alone.
+
+        One that has ended gets that moment too: on a network file system its end may be seen later than it was written.
+        """
+        seen = newest_change(folder)
+        before, since = SIGNS.get(folder, (None, 0.0))
+        now = time.monotonic()
+        if seen != before:
+            SIGNS[folder] = (seen, now)
+            return True
+        return now - since < (LOST if (folder / ALIVE).exists() else SUBMIT_SECONDS)
+
+    def _settle(self, folder: Path) -> JobStatus:
+        """The scheduler no longer has it and it gives no sign: how it ended, else lost."""
+        if not (folder / "exit.json").exists():  # its runner may have written it since
+            ended = self.scheduler.ending(folder)
+            if ended and ended.means == "queued" and self._waits_again(folder, ended):
+                return JobStatus(state="running")
+            never_begun = claim_attempt(folder, "given up")
+            if never_begun:
+                self._cancel(folder)
+            if ended:
+                self._write_down(folder, ended, never_begun)
+            (folder / TICKET).unlink(missing_ok=True)  # nobody has it any more
+            self.scheduler.forget(folder)
+        return self.inner.poll(folder)
+
+    def _waits_again(self, folder: Path, ended: Ended) -> bool:
+        """Hand over anew what the scheduler put out of its queue. Raises InfrastructureError where no place can come."""
+        if any((folder / name).exists() for name in (CLAIM, "stop")):
+            return False
+        try:
+            self.check_accepted()
+        except InvalidRequestError as e:
+            raise InfrastructureError(f"{self.name} held {folder.name}: {ended.said}; {e}") from e
+        self._hand_over(folder, read_model(folder / "command.json", Command))
+        return True
+
+    def _write_down(self, folder: Path, ended: Ended, never_begun: bool) -> None:
+        if ended.means == "memory":
+            write_end(folder, "memory")
+            return
+        said = last_words(folder / OUTPUT) or ended.said
+        why = f"; before it began: {said or UNSEEN}" if never_begun else ""
+        with (folder / "log.txt").open("a", encoding="utf-8") as log:
+            log.write(f"{self.name}: the job ended as {ended.state}{why}\n")
+        if never_begun and ended.means == "refused":
+            write_end(folder, "failed_to_start", 127)
+
+    def stop(self, folder: Path, grace: float = 5.0) -> None:
+        """Ask its supervisor, or take it back where it did not begin. Returns at once."""
+        if not (folder / TICKET).exists():
+            self.inner.stop(folder, grace)
+            return
+        if (folder / "exit.json").exists():
+            return
+        write_atomic(folder / "stop", str(grace))
+        if self.poll(folder).state != "running":
+            return
+        if claim_attempt(folder, "stopped"):
+            write_end(folder, "stopped", -15)
+            self._cancel(folder)
+
+    def _cancel(self, folder: Path) -> None:
+        try:
+            self.scheduler.cancel(folder)
+        except InfrastructureError:
+            return  # it ends by itself, for its claim is taken
+
+
+def newest_change(folder: Path) -> float:
+    """When the job was handed over or claimed, or its runner gave its last sign, by the file system's clock."""
+    files = [folder / name for name in (TICKET, CLAIM, ALIVE)]
+    return max((file.stat().st_mtime for file in files if file.exists()), default=0.0)
+
+
+def job_name(folder: Path) -> str:
+    """A job's name at the scheduler: the same for the same folder."""
+    return f"tuneloop-{hashlib.sha256(os.path.realpath(folder).encode()).hexdigest()[:20]}"
+
+
+def write_end(folder: Path, reason: EndReason, code: int = -9) -> None:
+    """`exit.json` of a job that nobody else can end any more."""
+    write_atomic(folder / "exit.json", Exit(code=code, reason=reason, seconds=0.0).model_dump_json(), keep=True)
+
+
+PROOF_SECONDS = 60.0  # that `doctor` waits for a node
+
+
+def prove_cluster(sandbox: ClusterSandbox, home: Path) -> str:
+    """Run a job of a moment on a node: what the cluster has, and that its node sees `home`.
+
+    Raises:
+        InvalidRequestError: The cluster is not there, refuses the job, or the node cannot do it, with the cure.
+    """
+    with tempfile.TemporaryDirectory(prefix=".doctor-", dir=home, ignore_cleanup_errors=True) as place:
+        work = Path(place, "work")
+        work.mkdir()
+        sandbox.check_reachable(work)
+        command = Command(argv=("/bin/true",), cwd=str(work), write=(str(work),), limits=Limits(seconds=60))
+        folder = launch(sandbox, Path(place), "proof", command)
+        end = time.monotonic() + PROOF_SECONDS
+        try:
+            while (status := sandbox.poll(folder)).state == "running" and time.monotonic() < end:
+                time.sleep(0.1)
+            seen = (sandbox.scheduler.jobs(now=True) or {}).get(job_name(folder))
+        finally:
+            sandbox.stop(folder)  # nothing of it stays in the queue
+        if status.state == "running":
+            said = f"{seen.state} ({seen.reason})" if seen else "no word"
+            return f"{sandbox.scheduler.offers()}; a job waited longer than {PROOF_SECONDS:.0f} s: {said}"
+        if status.exit is None or not status.exit.ok:
+            said = last_words(folder / "log.txt") or last_words(folder / OUTPUT) or "it left nothing"
+            raise InvalidRequestError(
+                f"a job on a node did not come back ({said}); right is a file system that nodes share for {home}, "
+                f"{sys.prefix} and the engines, and a sandbox that works there"
+            )
+        while job_name(folder) in (sandbox.scheduler.jobs(now=True) or {}) and time.monotonic() < end:
+            time.sleep(0.1)  # so that the scheduler keeps no record of it
+        node = (folder / CLAIM).read_text().split()[0]
+        return f"{sandbox.scheduler.offers()}; a job ran on {node} in sandbox {sandbox.kind}"
