@@ -41,7 +41,7 @@ test: style sandbox postgres  ## style, types, layers, the fast tests and a shor
 fast: install sandbox postgres  ## the fast tests alone: no engine, no container
 	$(BESIDE) $(addprefix fast-,$(PARTS))
 
-slow: install sandbox postgres slurm $(VENV)/audit/installed  ## long tests on real engines, the short crash suite
+slow: install sandbox postgres slurm $(VENV)/ray/installed $(VENV)/audit/installed  ## long tests on real engines, the short crash suite
 	$(BESIDE) $(addprefix slow-,$(PARTS))
 
 fast-%:
@@ -133,9 +133,9 @@ audit: $(AUDIT)/installed  ## known vulnerabilities of every lock; exit 3 where 
 sbom: $(AUDIT)/installed  ## what everything is made of, as CycloneDX in dist/sbom: the same bytes every time
 	env -u PYTHONSAFEPATH $(AUDIT)/bin/python locks/sbom.py dist/sbom
 
-$(AUDIT)/installed: locks/audit.txt | $(VENV)/locked
-	$(BIN)/python -m venv $(AUDIT)
-	$(UV_INSTALL) --python $(AUDIT)/bin/python -r locks/audit.txt
+$(VENV)/audit/installed $(VENV)/ray/installed: $(VENV)/%/installed: locks/%.txt | $(VENV)/locked
+	$(BIN)/python -m venv $(VENV)/$*
+	$(UV_INSTALL) --python $(VENV)/$*/bin/python -r locks/$*.txt
 	touch $@
 
 wheel: install  ## the wheel in dist: the same bytes every time

@@ -239,7 +239,7 @@ class ClusterSandbox(ABC):
         try:
             self.check_accepted()
         except InvalidRequestError as e:
-            raise InfrastructureError(f"{self.name} held {folder.name}: {ended.said}; {e}") from e
+            raise InfrastructureError(f"{self.name} held {folder.name}: {ended.said.partition('. ')[0]}; {e}") from e
         self._hand_over(folder, read_model(folder / "command.json", Command))
         return True
 

@@ -20,10 +20,11 @@ import httpx2
 from tuneloop.core.errors import InfrastructureError, InvalidRequestError
 from tuneloop.core.formatting import format_size
 from tuneloop.core.job import Command
+from tuneloop.core.setting_values import parse_web_address
 from tuneloop.sandboxes.cluster import ClusterSandbox, Ended, Scheduler, Seen, job_name
 from tuneloop.sandboxes.local import LocalSandbox
 
-ASK_SECONDS = 20.0  # for an answer of the dashboard
+ASK_SECONDS = 10.0  # for an answer of the dashboard
 PATIENCE = 300.0  # a head that is lost does not come back by itself
 MEANS: dict[str, Literal["refused", "queued"]] = {
     "JOB_ENTRYPOINT_COMMAND_ERROR": "refused",
@@ -67,9 +68,10 @@ class RayJobs(Scheduler):
         rows = [row for row in self.ask("GET", "/api/jobs/") if str(row["submission_id"]).startswith("tuneloop-")]
         live = {row["submission_id"]: row for row in rows if row["status"] in ("PENDING", "RUNNING")}
         self.over = {row["submission_id"]: row for row in rows if row["submission_id"] not in live}
-        for name, row in [*self.over.items()]:
-            if Path((row.get("metadata") or {}).get("folder", "/"), "exit.json").exists():
-                self._delete(name)
+        for row in [*self.over.values()]:
+            folder = Path((row["metadata"] or {}).get("folder", "/"))
+            if (folder / "exit.json").exists():
+                self.forget(folder)
         return {name: Seen(name, row["status"], row["message"] or "") for name, row in live.items()}
 
     def ending(self, folder: Path) -> Ended | None:
@@ -85,12 +87,9 @@ class RayJobs(Scheduler):
 
     def forget(self, folder: Path) -> None:
         """Delete it, which Ray allows for one that has ended."""
-        self._delete(job_name(folder))
-
-    def _delete(self, name: str) -> None:
-        if self.over.pop(name, None):
+        if self.over.pop(job_name(folder), None):
             with suppress(InfrastructureError):
-                self.ask("DELETE", f"/api/jobs/{name}")
+                self.ask("DELETE", f"/api/jobs/{job_name(folder)}")
 
     def nodes(self) -> list[dict[str, float]]:
         """What each node that lives has, free or not."""
@@ -109,7 +108,7 @@ class RayJobs(Scheduler):
             kinds = [describe(node) for node in self.nodes()]
         except InfrastructureError:
             return ""
-        return " | ".join(f"{kinds.count(kind)} nodes: {kind}" for kind in [*dict.fromkeys(kinds)][:8])
+        return " | ".join(f"{kinds.count(kind)} × {kind}" for kind in [*dict.fromkeys(kinds)][:8])
 
 
 @cache
@@ -173,12 +172,9 @@ class RaySandbox(ClusterSandbox):
 
 def check_address(address: str | None) -> str:
     """The dashboard's. Raises InvalidRequestError with the cure."""
-    try:
-        parts = urlsplit(address or "")
-        if parts.scheme in ("http", "https") and parts.hostname and parts.port != 0:
-            return address or ""
-    except ValueError:  # a port that is none
-        pass
+    with suppress(ValueError):
+        if found := parse_web_address(address):
+            return str(found)
     said = f"RAY_ADDRESS={address} is not the address of a dashboard" if address else "RAY_ADDRESS names no cluster"
     raise InvalidRequestError(f"--executor ray: {said}; right is RAY_ADDRESS=http://HEAD:8265")
 

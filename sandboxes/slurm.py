@@ -26,16 +26,8 @@ OURS = (
 )  # fmt: skip
 OPTION = re.compile(r"--([a-z][a-z-]*)(=.+)?")
 FINAL = (
-    "COMPLETED",
-    "FAILED",
-    "CANCELLED",
-    "TIMEOUT",
-    "OUT_OF_MEMORY",
-    "NODE_FAIL",
-    "PREEMPTED",
-    "BOOT_FAIL",
-    "DEADLINE",
-)
+    "COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "OUT_OF_MEMORY", "NODE_FAIL", "PREEMPTED", "BOOT_FAIL", "DEADLINE",
+)  # fmt: skip
 # A job that waits for one of these waits for ever.
 HOPELESS = re.compile(r"Partition\w*Limit|PartitionConfig|BadConstraints|JobHeld|(QOS|Assoc)Max\w*PerJob")
 # Answers depend on the user's options alone, not on variables that filter lists or add options.

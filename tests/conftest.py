@@ -78,6 +78,7 @@ def own_environment(
                 "OPENAI_",
                 "CHAT_",
                 "AWS_",
+                "RAY_",
             )
         ):
             monkeypatch.delenv(name)

@@ -13,6 +13,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import ClassVar
+
+from tests.waiting import until
+from tuneloop.core.run_spec import ExecutorKind
 
 NEEDS = ("munged", "slurmctld", "slurmd", "sbatch")
 CONF = """\
@@ -60,9 +64,11 @@ def missing() -> str:
 class Cluster:
     """Its folder, and its processes by name."""
 
+    executor: ClassVar[ExecutorKind] = "slurm"
     root: Path
     nodes: tuple[str, ...]
     processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+    lost: str = ""
 
     @property
     def env(self) -> dict[str, str]:
@@ -91,6 +97,25 @@ class Cluster:
         """End one daemon alone. A controller that is killed forgets its newest jobs and gives their numbers again."""
         self.processes[name].send_signal(how)
         self.processes[name].wait()
+
+    def end_node(self, job: str) -> None:
+        """The daemon of the node that runs a job."""
+        self.lost = self.ask("squeue", "-h", f"--name={job}", "-o", "%N").strip()
+        self.end(self.lost)
+
+    def mend_node(self) -> None:
+        """Start it again."""
+        self.start(self.lost)
+        self.wait_until_idle()
+
+    def end_controller(self) -> None:
+        """As an administrator does; a controller that is killed forgets."""
+        self.end("slurmctld", signal.SIGTERM)
+
+    def mend_controller(self) -> None:
+        """Start it again, with all that it knew."""
+        self.start("slurmctld")
+        until(lambda: self.ask("sinfo", "--noheader"), seconds=30)
 
     def ask(self, *argv: str) -> str:
         """What one of Slurm's commands prints."""

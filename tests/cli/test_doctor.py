@@ -149,3 +149,10 @@ def test_who_thinks_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     found = check_agents(told)
     assert found.says == "gpt-5 at h; where it does not answer: small, the offline policy"
     assert "no price for small;" in found.cure
+
+
+@pytest.mark.skipif(probe_bubblewrap() is not None, reason="no bubblewrap")
+def test_a_cluster_that_is_none_is_a_note() -> None:
+    check = doctor.check_executor(Settings(RAY_ADDRESS="auto"), "ray")
+    assert (check.name, check.verdict, check.cure) == ("ray", "note", "not needed without --executor ray")
+    assert "right is RAY_ADDRESS=http://HEAD:8265" in check.says
