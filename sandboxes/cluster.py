@@ -97,7 +97,7 @@ class Scheduler(ABC):
 
     @abstractmethod
     def cancel(self, folder: Path) -> None:
-        """Take back a job that did not begin. Raises InfrastructureError."""
+        """Take back a job that did not begin, if it can be done: it would end by itself, for its claim is taken."""
 
     @abstractmethod
     def offers(self) -> str:
@@ -143,7 +143,7 @@ class ClusterSandbox(ABC):
 
     @abstractmethod
     def check_accepted(self) -> None:
-        """The cluster would take a job as the user's settings ask for it. Raises InvalidRequestError, InfrastructureError."""
+        """The cluster would take a job as the user's settings ask for it. Raises InfrastructureError."""
 
     @abstractmethod
     def submit(self, folder: Path, command: Command) -> str:
@@ -225,7 +225,7 @@ class ClusterSandbox(ABC):
                 return JobStatus(state="running")
             never_begun = claim_attempt(folder, "given up")
             if never_begun:
-                self._cancel(folder)
+                self.scheduler.cancel(folder)
             if ended:
                 self._write_down(folder, ended, never_begun)
             (folder / TICKET).unlink(missing_ok=True)  # nobody has it any more
@@ -238,7 +238,7 @@ class ClusterSandbox(ABC):
             return False
         try:
             self.check_accepted()
-        except InvalidRequestError as e:
+        except InfrastructureError as e:
             raise InfrastructureError(f"{self.name} held {folder.name}: {ended.said.partition('. ')[0]}; {e}") from e
         self._hand_over(folder, read_model(folder / "command.json", Command))
         return True
@@ -266,13 +266,7 @@ class ClusterSandbox(ABC):
             return
         if claim_attempt(folder, "stopped"):
             write_end(folder, "stopped", -15)
-            self._cancel(folder)
-
-    def _cancel(self, folder: Path) -> None:
-        try:
             self.scheduler.cancel(folder)
-        except InfrastructureError:
-            return  # it ends by itself, for its claim is taken
 
 
 def newest_change(folder: Path) -> float:

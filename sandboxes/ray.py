@@ -83,7 +83,8 @@ class RayJobs(Scheduler):
 
     def cancel(self, folder: Path) -> None:
         """Ray starts one that waits all the same, when its turn comes; its claim is taken then, and it ends at once."""
-        self.ask("POST", f"/api/jobs/{job_name(folder)}/stop")
+        with suppress(InfrastructureError):
+            self.ask("POST", f"/api/jobs/{job_name(folder)}/stop")
 
     def forget(self, folder: Path) -> None:
         """Delete it, which Ray allows for one that has ended."""
@@ -142,10 +143,7 @@ class RaySandbox(ClusterSandbox):
     def check_accepted(self) -> None:
         """It answers, and a node has what is asked for or may come."""
         if not self._fitting() and not self.ray.grows():
-            there = self.ray.offers() or "no node"
-            raise InvalidRequestError(
-                f"--executor ray: no node has {describe(self.asked)}; there is {there}: look at TUNELOOP_RAY_RESOURCES"
-            )
+            raise InfrastructureError(f"no node has {describe(self.asked)}: look at TUNELOOP_RAY_RESOURCES")
 
     def _fitting(self) -> list[dict[str, float]]:
         """Nodes that have what is asked for, free or not."""

@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
@@ -68,7 +69,8 @@ class Controller(Scheduler):
 
     def cancel(self, folder: Path) -> None:
         """By its name."""
-        self.ask("scancel", f"--name={job_name(folder)}", f"--user={getpass.getuser()}")
+        with suppress(InfrastructureError):
+            self.ask("scancel", f"--name={job_name(folder)}", f"--user={getpass.getuser()}")
 
     def offers(self) -> str:
         """Partitions, from sinfo."""
