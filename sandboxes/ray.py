@@ -24,7 +24,7 @@ from tuneloop.core.setting_values import parse_web_address
 from tuneloop.sandboxes.cluster import ClusterSandbox, Ended, Scheduler, Seen, job_name
 from tuneloop.sandboxes.local import LocalSandbox
 
-ASK_SECONDS = 10.0  # for an answer of the dashboard
+ASK_SECONDS = 30.0  # for an answer of the dashboard: a busy head takes its time
 PATIENCE = 300.0  # a head that is lost does not come back by itself
 MEANS: dict[str, Literal["refused", "queued"]] = {
     "JOB_ENTRYPOINT_COMMAND_ERROR": "refused",

@@ -24,7 +24,7 @@ from tuneloop.core.run_spec import ExecutorKind
 RAY = Path(__file__).parent.parent / ".venv" / "ray" / "bin" / "ray"
 TOKEN = "token-4f21"
 SECOND = r"127.0.0.3"
-QUEUE_SECONDS = 20  # after which this Ray puts a job out of its queue
+QUEUE_SECONDS = 12  # after which this Ray puts a job out of its queue
 # Inside the namespace: what comes in at a socket that was made outside goes to the dashboard.
 FORWARD = """
 import socket, subprocess, sys, threading
