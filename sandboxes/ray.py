@@ -10,7 +10,8 @@ import math
 import re
 from collections.abc import Sequence
 from contextlib import suppress
-from functools import cache
+from functools import cache, reduce
+from operator import getitem
 from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import urlsplit
@@ -47,16 +48,16 @@ class RayJobs(Scheduler):
         self.client = httpx2.Client(headers=headers, timeout=ASK_SECONDS, trust_env=False)
         self.over: dict[str, dict[str, Any]] = {}
 
-    def ask(self, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
-        """What it answers. Raises InfrastructureError with the cure, or with its own words."""
+    def ask(self, method: str, path: str, *keys: str, body: dict[str, Any] | None = None) -> Any:
+        """What it answers below these keys. Raises InfrastructureError with the cure, or with its own words."""
         where = f"Ray at {urlsplit(self.address).hostname}"
         try:
             answer = self.client.request(method, self.address + path, json=body)
             if answer.is_success:
-                return answer.json()
+                return reduce(getitem, keys, answer.json())
         except (httpx2.HTTPError, httpx2.InvalidURL) as e:
             raise InfrastructureError(f"{where} cannot be reached ({type(e).__name__}): look at RAY_ADDRESS") from e
-        except ValueError as e:
+        except (ValueError, LookupError, TypeError) as e:
             raise InfrastructureError(f"{where}: what answers is no dashboard of Ray: look at RAY_ADDRESS") from e
         if answer.status_code in (401, 403):
             how = "refuses the token" if self.token else "wants a token, and none is set"
@@ -94,12 +95,12 @@ class RayJobs(Scheduler):
 
     def nodes(self) -> list[dict[str, float]]:
         """What each node that lives has, free or not."""
-        rows = self.ask("GET", "/api/v0/nodes?limit=10000&detail=1")["data"]["result"]["result"]
+        rows = self.ask("GET", "/api/v0/nodes?limit=10000&detail=1", "data", "result", "result")
         return [row["resources_total"] for row in rows if row["state"] == "ALIVE"]
 
     def grows(self) -> bool:
         """Whether an autoscaler may add nodes of kinds that are not there; also where Ray does not say."""
-        told = self.ask("GET", "/api/cluster_status")["data"]["clusterStatus"] or {}
+        told = self.ask("GET", "/api/cluster_status", "data", "clusterStatus") or {}
         kinds = (told.get("autoscalerReport") or {}).get("nodeTypeMapping") or {"": ""}
         return any(kind != f"node_{node}" for node, kind in kinds.items())
 
@@ -147,14 +148,15 @@ class RaySandbox(ClusterSandbox):
 
     def _fitting(self) -> list[dict[str, float]]:
         """Nodes that have what is asked for, free or not."""
-        return [node for node in self.ray.nodes() if all(node.get(name, 0) >= n for name, n in self.asked.items())]
+        asked = {"CPU": 1, **self.asked}
+        return [node for node in self.ray.nodes() if all(node.get(name, 0) >= asked[name] for name in asked)]
 
     def submit(self, folder: Path, command: Command) -> str:
         """With a submission id that is the folder's: handed over twice, it is one job."""
         self.ray.forget(folder)  # of a folder that was here before
         asked = {"CPU": float(command.env.get("TUNELOOP_JOB_THREADS", "1")), **self.asked}
         if "CPU" not in self.asked:  # threads are this machine's measure, and no node may have as many cores
-            asked["CPU"] = min(asked["CPU"], max((node.get("CPU", 1) for node in self._fitting()), default=math.inf))
+            asked["CPU"] = min(asked["CPU"], max((node.get("CPU", 0) for node in self._fitting()), default=math.inf))
         body = {
             "entrypoint": self.script(folder),
             "submission_id": job_name(folder),
@@ -164,7 +166,7 @@ class RaySandbox(ClusterSandbox):
             "entrypoint_memory": int(asked.pop("memory", 0)),
             "entrypoint_resources": asked,
         }
-        self.ray.ask("POST", "/api/jobs/", body)
+        self.ray.ask("POST", "/api/jobs/", body=body)
         return job_name(folder)
 
 

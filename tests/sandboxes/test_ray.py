@@ -93,9 +93,10 @@ def test_what_does_not_answer_is_said(tmp_path: Path, opened: Opener) -> None:
         InvalidRequestError, match=r"^--executor ray: Ray at 127.0.0.1 cannot be reached \(ConnectError\)"
     ):
         RaySandbox(ProcessSandbox(), "http://127.0.0.1:9", "").check_reachable(tmp_path)
-    sandbox = opened(**{"api/v0/nodes": b"<html>"})
-    with pytest.raises(InvalidRequestError, match="what answers is no dashboard of Ray: look at RAY_ADDRESS"):
-        sandbox.check_reachable(tmp_path)
+    for answer in (b"<html>", {}, {"data": 1}):
+        sandbox = opened(**{"api/v0/nodes": answer})
+        with pytest.raises(InvalidRequestError, match="what answers is no dashboard of Ray: look at RAY_ADDRESS"):
+            sandbox.check_reachable(tmp_path)
 
 
 @pytest.mark.parametrize(
