@@ -23,8 +23,8 @@ from cluster_files import leave_results
 
 from tuneloop.core.files import write_atomic, write_json
 from tuneloop.core.job import ALIVE, CLAIM, TICKET, Command, Exit, JobStatus, Sandbox
+from tuneloop.sandboxes.cluster import LOST
 from tuneloop.sandboxes.jobs import wait as wait_for_end
-from tuneloop.sandboxes.slurm import LOST
 
 HOUR, DAY = 3600.0, 86400.0
 REPAIR_MEAN, REPAIR_MEDIAN = 355 * 60.0, 54 * 60.0  # log-normal: Schroeder and Gibson 2006

@@ -26,7 +26,7 @@ def attempt(root: Path, name: str) -> Path:
 def test_training_whose_node_fails_goes_on_from_its_checkpoint(tmp_path: Path) -> None:
     from cluster_nodes import HOUR, RESTART, Cluster, World
 
-    from tuneloop.sandboxes.slurm import LOST
+    from tuneloop.sandboxes.cluster import LOST
 
     cluster = Cluster(World(nodes=1, hours=5.0, spread=0.0, failing=0.0, node_days=1e9, checkpoint=HOUR))
     first = attempt(tmp_path, "train.1")
