@@ -112,7 +112,7 @@ def as_number(value: Value) -> float:
 
 FEWEST = 20  # steps that teach anything
 MOST_OF_TIME = 0.6  # the rest is for evaluations and the sealed test
-TINY_STEPS, TINY_SECONDS, LONGEST_SECONDS = 320, 75.0, 130.0
+TINY_STEPS, TINY_SECONDS, LONGEST_SECONDS = 640, 155.0, 260.0
 
 
 def first_training(situation: Situation, parameter_map: ParameterMap, rows: float) -> Values:
