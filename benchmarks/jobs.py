@@ -59,7 +59,7 @@ def supervisor(place: Place) -> float:
     sandbox.start(folder, command(place.root / "sleep", "/bin/sleep", str(seconds + 2)))
     while not (named := (folder / "lock").read_text()):
         time.sleep(0.01)
-    supervisor_pid = int(named)
+    supervisor_pid = int(named.split()[0])
     pids = (supervisor_pid, parent(supervisor_pid))
     before, began = sum(map(busy, pids)), time.perf_counter()
     time.sleep(seconds)

@@ -110,7 +110,7 @@ def timed(ctx: Context) -> Timed:
 def workers_cpu(ctx: Context) -> float:
     """CPU seconds so far of this run's workers and of the jobs that they forked."""
     folders = [newest_attempt(ctx.run_tools.workers.jobs, engine) for engine in ("llamafactory", "opencompass")]
-    return sum(ever_busy(int((folder / "lock").read_text())) for folder in folders if folder)
+    return sum(ever_busy(int((folder / "lock").read_text().split()[0])) for folder in folders if folder)
 
 
 def reference(ctx: Context) -> Ours:

@@ -23,7 +23,7 @@ from tuneloop.core.events import Event
 from tuneloop.core.files import read_text
 from tuneloop.core.formatting import printable
 from tuneloop.core.layout import RunFolder
-from tuneloop.core.locks import is_locked
+from tuneloop.core.run_lease import is_worked_on
 from tuneloop.core.settings import Settings
 from tuneloop.graph.steering.exchange import await_answer
 from tuneloop.tools.runs.approvals import open_question
@@ -182,7 +182,7 @@ class Conversation:
         """Go on in the background."""
         from tuneloop.tools.runs.start import resume_detached
 
-        if run_state(run) == "finished" or is_locked(run.lock):
+        if run_state(run) == "finished" or is_worked_on(run.root):
             self.screen.say(STAND[run_state(run)])
             return
         refusal = resume_detached(run)

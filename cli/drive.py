@@ -9,7 +9,7 @@ import click
 from tuneloop.cli.approval_prompt import LineReader, ask_in_terminal, format_question
 from tuneloop.cli.live import showing
 from tuneloop.cli.main import INTERRUPTED, print_error
-from tuneloop.core.errors import InfrastructureError
+from tuneloop.core.errors import FencedError, InfrastructureError
 from tuneloop.core.formatting import format_duration, printable
 from tuneloop.core.layout import RunFolder
 from tuneloop.core.settings import Settings
@@ -61,6 +61,8 @@ def drive_in_terminal(run: RunFolder, settings: Settings, *, step_n: int | None,
             outcome = drive_once(run, settings, step_n, as_json)
     except KeyboardInterrupt:
         code = print_error("interrupted; everything is on disk", INTERRUPTED)
+    except FencedError as e:
+        return print_error(str(e), 1)
     except InfrastructureError as e:
         code = print_error(str(e), 1)
     else:

@@ -7,7 +7,7 @@ import click
 from tuneloop.cli.select_run import select_run
 from tuneloop.core.errors import InvalidRequestError
 from tuneloop.core.layout import Home, RunFolder
-from tuneloop.core.locks import is_locked
+from tuneloop.core.run_lease import is_worked_on
 from tuneloop.core.settings import load_settings
 from tuneloop.tools.runs.manifest import all_runs
 from tuneloop.tools.runs.messages import live_jobs, request_pause, stop_jobs
@@ -42,6 +42,6 @@ def find_running(home: Home, name: str | None) -> RunFolder:
     if name is not None:
         return select_run(home, name)
     for run in all_runs(home):
-        if is_locked(run.lock) or live_jobs(run):
+        if is_worked_on(run.root) or live_jobs(run):
             return run
     raise InvalidRequestError(f"no run in {home.runs} is at work: nothing to stop")

@@ -38,6 +38,10 @@ class InfrastructureError(Exception):
     """Infrastructure failed (disk full, engine missing, provider down): the run pauses and can be resumed."""
 
 
+class FencedError(InfrastructureError):
+    """Another process has taken the run over: this one must write nothing more."""
+
+
 class PausedError(Exception):
     """A pause was requested; everything is on disk."""
 

@@ -35,6 +35,17 @@ DEEPEST = 100  # levels of YAML: its parser recurses
 LONGEST_REASON = 200  # characters
 
 
+# Folder → what is called before anything below it is written; it raises where the folder is another process's by now.
+GUARDS: dict[Path, Callable[[], None]] = {}
+
+
+def check_guards(path: Path) -> None:
+    """Call the guards of all folders above `path`."""
+    for folder in path.parents if GUARDS else ():
+        if (guard := GUARDS.get(folder)) is not None:
+            guard()
+
+
 def absolute_path(name: str | Path) -> Path:
     """Absolute, with `~` replaced and without `..`: the way through another folder does not exist in a sandbox."""
     return Path(os.path.abspath(Path(name).expanduser()))  # noqa: PTH100 - links stay: names in a cache are links
@@ -45,6 +56,7 @@ def write_atomic(path: Path, data: str | bytes, mode: int | None = None, *, keep
 
     `mode`: permissions; None: the default of a new file. `keep`: an existing file stays unchanged.
     """
+    check_guards(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     remove_partial_writes(path)
     part = path.with_name(f".{path.name}.{threading.get_native_id()}.part")
@@ -252,6 +264,7 @@ def raw_lines(path: Path, offset: int = 0) -> Iterator[bytes]:
 
 def append_line(path: Path, line: str) -> None:
     """Append one line in one write. A line that a crash tore is ended first, so that only it is lost."""
+    check_guards(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("ab+", buffering=0) as f:
         with contextlib.suppress(OSError):  # a disk without locks; with them no writer sees a partial line of another

@@ -1,9 +1,13 @@
-"""One machine at a time uses a home on a network file system: a file for each machine, touched while it works."""
+"""Machines on one home on a network file system: a file for each, touched and locked while it works.
+
+Several may work at once where one sees the other's lock, as files that they share are guarded by locks; else one at a time.
+"""
 
 from __future__ import annotations
 
 import _thread
 import contextlib
+import fcntl
 import os
 import signal
 import sys
@@ -24,13 +28,14 @@ BEAT, STALE = 10.0, 60.0  # seconds between two signs of life, and after the las
 def hold_lease(home: Path) -> Iterator[None]:
     """Keep the home for this machine while the block lasts and `STALE` seconds longer: jobs may outlive it.
 
-    Nothing is done on a local file system. Raises InvalidRequestError while another machine holds it.
+    Nothing is done on a local file system. Raises InvalidRequestError while another machine, whose locks are not seen, holds it.
     """
     if not network_kind(home):
         yield
         return
     own = lease_file(home)
     renew(own)
+    handle = lock_shared(str(own))
     over = threading.Event()
     beating = threading.Thread(target=_beat, args=(own, over), name="lease", daemon=True)
     beating.start()
@@ -39,6 +44,32 @@ def hold_lease(home: Path) -> Iterator[None]:
     finally:
         over.set()
         beating.join()
+        os.close(handle)
+
+
+def lock_shared(own: str) -> int:
+    """A descriptor with a shared lock on the lease, by which other machines see whether locks are seen."""
+    handle = os.open(own, os.O_RDONLY | os.O_CLOEXEC)
+    with contextlib.suppress(OSError):  # a file system without locks
+        fcntl.flock(handle, fcntl.LOCK_SH)
+    return handle
+
+
+def is_seen_locked(lease: Path) -> bool:
+    """Whether the lock of another machine is seen here."""
+    try:
+        handle = os.open(lease, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    finally:
+        os.close(handle)
+    return False
 
 
 def lease_file(home: Path) -> Path:
@@ -79,10 +110,10 @@ def check_lease(path: Path) -> None:
 
 
 def other_machine(own: Path, now: float) -> tuple[str, float] | None:
-    """Another one that gave a sign of life in the last `STALE` seconds, and how many ago."""
+    """Another one that gave a sign of life in the last `STALE` seconds, unless its lock is seen here, and how many ago."""
     for path in own.parent.iterdir():
         signed = signed_at(path)
-        if path != own and signed is not None and now - signed < STALE:
+        if path != own and signed is not None and now - signed < STALE and not is_seen_locked(path):
             return path.name.rpartition("-")[0], max(0.0, now - signed)
     return None
 

@@ -30,7 +30,7 @@ from tuneloop.core.file_systems import refuses_locks
 from tuneloop.core.files import read_model, write_atomic
 from tuneloop.core.job import ALIVE, CLAIM, TICKET, Command, EndReason, Exit, JobStatus, Limits, Power
 from tuneloop.sandboxes.jobs import launch
-from tuneloop.sandboxes.local import ROOT, LocalSandbox, check_paths, claim_attempt, last_words
+from tuneloop.sandboxes.local import ROOT, LocalSandbox, check_paths, claim_attempt, last_words, shows_life
 
 BOOT = (
     "import sys; sys.path.insert(0, sys.argv[1]); from tuneloop.sandboxes.node_runner import main; main(*sys.argv[2:])"
@@ -40,9 +40,6 @@ SUBMIT_SECONDS = 30.0  # in which a job that was handed over shows up, and the e
 LOST = 60.0  # seconds without a sign of life after which a job that the scheduler no longer has is lost
 OFTEN, SELDOM = 2.0, 60.0  # seconds between two questions: as a rule, and where no answer comes
 UNSEEN = "its node may not see this folder, Python or tuneloop: right is a file system that nodes share"
-SIGNS: dict[
-    Path, tuple[float, float]
-] = {}  # whoever polls may be made anew; what was seen lives as long as the process
 
 
 @dataclass(frozen=True)
@@ -209,13 +206,7 @@ class ClusterSandbox(ABC):
 
         One that has ended gets that moment too: on a network file system its end may be seen later than it was written.
         """
-        seen = newest_change(folder)
-        before, since = SIGNS.get(folder, (None, 0.0))
-        now = time.monotonic()
-        if seen != before:
-            SIGNS[folder] = (seen, now)
-            return True
-        return now - since < (LOST if (folder / ALIVE).exists() else SUBMIT_SECONDS)
+        return shows_life(folder, newest_change(folder), LOST if (folder / ALIVE).exists() else SUBMIT_SECONDS)
 
     def _settle(self, folder: Path) -> JobStatus:
         """The scheduler no longer has it and it gives no sign: how it ended, else lost."""

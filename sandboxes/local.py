@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,11 +18,12 @@ from pathlib import Path
 from typing import Any
 
 import tuneloop
-from tuneloop.core.errors import InfrastructureError
-from tuneloop.core.files import read_model, write_atomic
+from tuneloop.core.errors import DamagedFileError, InfrastructureError
+from tuneloop.core.files import read_bytes, read_model, write_atomic
 from tuneloop.core.job import CLAIM, Command, Exit, JobStatus, Power
 from tuneloop.core.lease import find_lease
 from tuneloop.core.locks import is_locked, lock_file, try_lock
+from tuneloop.core.run_lease import FENCE, FOLDER, LARGEST, LOST, machine_of, sign_of
 from tuneloop.sandboxes import seccomp
 
 ROOT = Path(tuneloop.__file__).parent.parent
@@ -97,7 +99,8 @@ class LocalSandbox(ABC):
         """From the folder alone; never blocks."""
         if not (folder / "command.json").exists():
             return JobStatus(state="absent")
-        alive = is_locked(folder / "lock")  # before exit.json, which is written while the lock is held
+        lock = folder / "lock"
+        alive = is_locked(lock) or lives_elsewhere(lock)  # before exit.json, which is written while the lock is held
         if (folder / "exit.json").exists():
             return JobStatus(state="over", exit=read_model(folder / "exit.json", Exit))
         return JobStatus(state="running" if alive else "lost")
@@ -110,6 +113,36 @@ class LocalSandbox(ABC):
         if not has_supervisor(folder):
             for pid in processes_holding(lock_file(folder / "lock")):
                 os.kill(pid, signal.SIGKILL)
+
+
+# What was seen of a job, and since when it has not changed; whoever polls may be made anew each time.
+SIGNS: dict[Path, tuple[float, float]] = {}
+
+
+def shows_life(what: Path, seen: float, lost: float) -> bool:
+    """Whether `seen` changed in the last `lost` seconds, by this machine's clock alone; seen for the first time, it did."""
+    before, since = SIGNS.get(what, (None, 0.0))
+    now = time.monotonic()
+    if seen != before:
+        SIGNS[what] = (seen, now)
+        return True
+    return now - since < lost
+
+
+def lives_elsewhere(lock: Path) -> bool:
+    """Whether a supervisor on another machine, whose lock may not be seen here, gives signs of life."""
+    try:
+        machine = named_in(lock)[1]
+        foreign = machine not in ("", machine_of(lock.parent))
+        return foreign and shows_life(lock, sign_of(lock) or 0.0, LOST)
+    except (FileNotFoundError, DamagedFileError):
+        return False
+
+
+def named_in(lock: Path) -> tuple[str, str]:
+    """The supervisor's number and its machine, "" and "" before it has signed. Raises as `read_bytes`."""
+    pid, _, machine = read_bytes(lock_file(lock), LARGEST, follow=False).decode(errors="replace").strip().partition(" ")
+    return pid, machine
 
 
 def claim_attempt(folder: Path, who: str) -> bool:
@@ -174,6 +207,9 @@ def supervise(folder: Path, command: Command, wrapped: WrappedCommand, lock: int
         "scoped": wrapped.scoped,
         "confined": wrapped.confined,
         "lease": str(find_lease(folder) or ""),
+        "machine": machine_of(folder),
+        "run_lease": next((str(place / FOLDER) for place in folder.parents if (place / FOLDER).is_dir()), ""),
+        "fence": FENCE,
         "runner": runner,
     }
     argv = [sys.executable, "-I", "-S", "-c", BOOT, str(ROOT), str(folder), str(lock)]
@@ -216,12 +252,12 @@ def last_words(file: Path) -> str:
 
 
 def has_supervisor(folder: Path) -> bool:
-    """Whether the process named in the lock file is this job's supervisor; one that is not yet named will read `stop`."""
-    named = lock_file(folder / "lock").read_text()
-    if not named:
+    """Whether the process named in the lock file is this job's supervisor; one of another machine or not yet named reads `stop`."""
+    pid, machine = named_in(folder / "lock")
+    if not pid or machine not in ("", machine_of(folder)):
         return True
     try:
-        words = Path(f"/proc/{int(named)}/cmdline").read_bytes().split(b"\0")
+        words = Path(f"/proc/{int(pid)}/cmdline").read_bytes().split(b"\0")
     except (OSError, ValueError):
         return False
     return str(folder).encode() in words

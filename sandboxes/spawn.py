@@ -74,6 +74,7 @@ class Plan:
 
     `warm`: the worker's socket, and argv and readable paths without a sandbox around; None: start cold.
     `container`: what `container_supervisor.py` needs to start or take up a container; None: no daemon.
+    `lease`: of this machine on the home; `run_lease`: where the run's are, `fence`: seconds after which they are looked at.
     `runner`: the process that must live for the job to go on; 0: none.
     `confined`: what `confinement.py` puts on the job; None: others shut it in.
     """
@@ -100,6 +101,9 @@ class Plan:
         if self.confined:
             self.write = [*self.write, self.confined["scratch"]]  # it counts as disk
         self.lease: str = given["lease"]
+        self.machine: str = given["machine"]
+        self.run_lease: str = given["run_lease"]
+        self.fence: float = given["fence"]
         self.runner: int = given["runner"]
 
 

@@ -4,7 +4,7 @@
 """
 
 # pathlib would be a third of a supervisor's start.
-# ruff: noqa: PTH105, PTH108, PTH110, PTH123
+# ruff: noqa: PTH105, PTH108, PTH110, PTH123, SIM105
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tuneloop.sandboxes.spawn import SupervisedJob
 
 TICK, SLOW_TICK, SHARE = 0.1, 0.5, 100  # seconds between two looks at the job: a hundredth of what it has run so far
-SIGN = 10.0  # seconds between two signs of life on the lease of a home: a job may outlive who started it
+SIGN = 10.0  # seconds between two signs of life for other machines: a job may outlive who started it
 FULL_DISK_TRIES = 30  # a second apart: the end of a job is told when there is room again
 
 
@@ -38,10 +38,12 @@ class Supervisor:
         self.open = True
         self.interval = TICK
         self.started = time.monotonic()
-        self.next_look = self.next_walk = self.next_sign = self.started
+        self.next_look = self.next_walk = self.started
+        self.signed = time.clock_gettime(time.CLOCK_BOOTTIME)  # goes on while the machine sleeps
         self.asked, self.grace = False, plan.grace
         self.peak, self.noted_seconds = 0, 0
         self.group = open_cgroup(plan)
+        self.lease = lock_lease(plan.lease)
 
     def run(self) -> None:
         """Start, watch, end, tell."""
@@ -104,8 +106,7 @@ class Supervisor:
         if now < self.next_look:
             return ""
         self.next_look = now + self.tick()
-        self.sign_lease(now)
-        if self.asked or self.is_stop_requested() or self.is_forsaken():
+        if self.is_taken_over() or self.asked or self.is_stop_requested() or self.is_forsaken():
             return "stopped"
         if self.plan.seconds is not None and now - self.started > self.plan.seconds:
             return "timeout"
@@ -115,14 +116,21 @@ class Supervisor:
         """Whether the process that answers for the job elsewhere is gone."""
         return self.plan.runner > 0 and not os.path.exists(f"/proc/{self.plan.runner}")
 
-    def sign_lease(self, now: float) -> None:
-        """On a network file system: this machine still uses the home."""
-        if self.plan.lease and now >= self.next_sign:
-            self.next_sign = now + SIGN
-            try:
+    def is_taken_over(self) -> bool:
+        """Give signs of life. True: none came for so long that another machine has taken the run, which begins the job anew."""
+        now = time.clock_gettime(time.CLOCK_BOOTTIME)
+        silent = now - self.signed
+        if silent < SIGN:
+            return False
+        try:
+            os.utime(self.plan.lock)
+            if self.plan.lease:
                 os.utime(self.plan.lease)
-            except OSError:  # the server is away for a while
-                return
+            taken = silent > self.plan.fence and other_machine_holds(self.plan)
+        except OSError:  # the server is away for a while
+            return False
+        self.signed = now
+        return taken
 
     def kernel_enforced_limit(self) -> str:
         """Which limit the kernel enforced by itself, "" for none."""
@@ -232,6 +240,30 @@ class Supervisor:
         """Nothing of the job lives: its group can go."""
         if self.group:
             self.group.remove()
+
+
+def lock_lease(lease: str) -> int:
+    """A shared lock on this machine's lease on the home, as its orchestrators have one; -1 where nothing is leased."""
+    if not lease:
+        return -1
+    import fcntl  # on network file systems alone
+
+    handle = os.open(lease, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH)
+    except OSError:  # a file system without locks
+        pass
+    return handle
+
+
+def other_machine_holds(plan: Plan) -> bool:
+    """Whether the newest lease of the run is another machine's."""
+    names = os.listdir(plan.run_lease) if plan.run_lease else []  # noqa: PTH208
+    numbered = {int(name.split(".")[0]): name for name in names if name.split(".")[0].isdecimal()}
+    if not numbered:
+        return False
+    with open(f"{plan.run_lease}/{numbered[max(numbered)]}") as f:
+        return f'"{plan.machine}"' not in f.read(4096)
 
 
 def open_cgroup(plan: Plan) -> CgroupLimits | None:

@@ -57,7 +57,7 @@ def main(folder: str, lock: int) -> None:
         return
     adopt_orphans()
     try:
-        os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
+        os.pwrite(lock, f"{os.getpid()} {plan.machine}\n".encode(), 0)
     except OSError:  # on a full disk; a lock without a name in it counts as kept
         pass
     keeping = supervisor_for(plan)(folder, plan)

@@ -22,7 +22,7 @@ from tuneloop.core.directive import NewRun
 from tuneloop.core.errors import InfrastructureError, InvalidRequestError, ToolError
 from tuneloop.core.formatting import format_duration, format_size
 from tuneloop.core.layout import RunFolder
-from tuneloop.core.locks import is_locked
+from tuneloop.core.run_lease import is_worked_on
 from tuneloop.core.settings import Settings
 from tuneloop.graph.lifecycle.lock import hold_lock
 from tuneloop.graph.steering.exchange import await_answer
@@ -294,4 +294,4 @@ async def changes(run: RunFolder) -> AsyncGenerator[bytes, None]:
 def stamp(run: RunFolder) -> tuple[object, ...]:
     """What differs when something new is to be seen."""
     sizes = [file.stat().st_size if file.is_file() else -1 for file in (run.events, run.conversation, run.report_json)]
-    return (*sizes, is_locked(run.lock))
+    return (*sizes, is_worked_on(run.root))

@@ -18,7 +18,7 @@ from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from pydantic import BaseModel
 
 from tuneloop.core.errors import InvalidRequestError
-from tuneloop.core.files import digest, read_bytes, read_model, write_atomic, write_json
+from tuneloop.core.files import check_guards, digest, read_bytes, read_model, write_atomic, write_json
 from tuneloop.core.layout import RunFolder
 from tuneloop.core.state_folder import machine_name, named_state_folder
 from tuneloop.graph.checkpoints.postgres import open_postgres, public_address
@@ -35,7 +35,7 @@ IN_THE_RUN = "sqlite"  # other machines' local folders are "sqlite on MACHINE"
 
 
 def nothing() -> None:
-    """There is no other place."""
+    """There is nothing to do."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,9 @@ def open_checkpoints(run: RunFolder, url: str | None) -> Iterator[RunCheckpoints
     What another store holds of the run is not believed any more: work has gone on since. Raises InvalidRequestError when the
     store cannot be opened or holds another run of this name, InfrastructureError when it breaks later.
     """
-    serde = ChecksumSerializer(JsonPlusSerializer(allowed_msgpack_modules=list(TYPES)))
+    serde = ChecksumSerializer(
+        JsonPlusSerializer(allowed_msgpack_modules=list(TYPES)), partial(check_guards, run.checkpoint)
+    )
     local = None if url else named_state_folder()
     name = public_address(url) if url else f"{IN_THE_RUN} on {machine_name()}" if local else IN_THE_RUN
     used = used_stores(run)
@@ -130,6 +132,7 @@ def publish_local(run: RunFolder, file: Path) -> None:
     """Copy the database to the run's folder, whole or not at all; nothing where it is the run's own."""
     if file == run.checkpoint or not file.is_file():
         return
+    check_guards(run.checkpoint)
     with contextlib.closing(sqlite3.connect(file)) as connection:
         data = connection.serialize()  # what is still in the write-ahead log included
     remove_sqlite(run.checkpoint, SQLITE_SUFFIXES[1:])  # a journal of an older file would be taken for this one's
@@ -147,13 +150,17 @@ class DamagedError(ValueError):
 
 
 class ChecksumSerializer(SerializerProtocol):
-    """Another serializer's bytes and their CRC-32: a flipped bit is noticed. Values without one are refused."""
+    """Another serializer's bytes and their CRC-32: a flipped bit is noticed. Values without one are refused.
 
-    def __init__(self, inner: SerializerProtocol) -> None:
-        self.inner = inner
+    `before`: called before anything is written.
+    """
+
+    def __init__(self, inner: SerializerProtocol, before: Callable[[], None] = nothing) -> None:
+        self.inner, self.before = inner, before
 
     def dumps_typed(self, obj: Any) -> tuple[str, bytes]:
         """Type and bytes with the checksum."""
+        self.before()
         kind, data = self.inner.dumps_typed(obj)
         return kind + CHECKSUM_TAG, data + zlib.crc32(data).to_bytes(CHECKSUM_SIZE, "big")
 

@@ -18,6 +18,7 @@ from tuneloop.core.errors import (
     PausedError,
 )
 from tuneloop.core.events import RecipeFailure, RunPaused
+from tuneloop.core.files import check_guards
 from tuneloop.core.layout import RunFolder
 from tuneloop.core.lease import hold_lease
 from tuneloop.core.os_errors import naming_os_errors
@@ -84,6 +85,7 @@ def drive(run: RunFolder, settings: Settings, *, step_n: int | None = None, inte
             with mirrored(run, settings):
                 outcome = _drive(run, settings, step_n, interactive)
         finally:
+            check_guards(run.inbox)
             pause = drop_pauses(waiting(run.inbox))  # it stands still: a later `resume` is not stopped by them
     # A pause arrived as the question was raised: no one is asked, and the run stays paused.
     return replace(outcome, asks=False, question="") if pause else outcome

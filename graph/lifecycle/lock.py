@@ -1,4 +1,4 @@
-"""One orchestrator per run: a lock that a dead process cannot keep."""
+"""One orchestrator per run: a lock that a dead process cannot keep, and a lease for other machines (`core/run_lease.py`)."""
 
 from __future__ import annotations
 
@@ -13,12 +13,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tuneloop.core.async_bridge import pause
-from tuneloop.core.errors import InvalidRequestError
-from tuneloop.core.locks import acquire, is_locked, open_lock
+from tuneloop.core.errors import InfrastructureError, InvalidRequestError
+from tuneloop.core.layout import RunFolder
+from tuneloop.core.locks import acquire, open_lock
+from tuneloop.core.run_lease import RunLease, is_worked_on
 
 # A process that holds a run's lock enters it again: the driver holds it for a whole session, every node for itself.
 _held = Counter[Path]()
-_files: dict[Path, int] = {}
+_files: dict[Path, tuple[int, RunLease]] = {}
+_turns: dict[Path, threading.Lock] = {}  # another machine's lease may have to be watched for a minute
 _driven = set[Path]()
 _guard = threading.Lock()
 PATIENCE = 25
@@ -27,19 +30,40 @@ ENDING = 5.0  # seconds for what a killed process left to let go of its lock
 
 @contextlib.contextmanager
 def hold_lock(path: Path) -> Iterator[None]:
-    """Hold the run's lock. Raises InvalidRequestError naming who holds it."""
-    path = path.resolve()
+    """Hold the run's lock and lease. Raises InvalidRequestError naming who holds them."""
+    given, path = path, path.resolve()
     with _guard:
+        turn = _turns.setdefault(path, threading.Lock())
+    with turn:
         if not _held[path]:
-            _files[path] = _acquire(path)
+            _files[path] = _acquire_both(path, given)
         _held[path] += 1
     try:
         yield
     finally:
-        with _guard:
+        with turn:
             _held[path] -= 1
             if not _held[path]:  # threads share the file: the last one releases it
-                os.close(_files.pop(path))
+                handle, lease = _files.pop(path)
+                lease.release()
+                os.close(handle)
+
+
+def _acquire_both(path: Path, given: Path) -> tuple[int, RunLease]:
+    """The lock of this machine first: who has it need not fear another process of this machine."""
+    handle = _acquire(path)
+    try:
+        return handle, RunLease(given.parent, lambda error: _end_session(path, error))
+    except BaseException:
+        os.close(handle)
+        raise
+
+
+def _end_session(path: Path, error: InfrastructureError) -> None:
+    """Have the nodes at work raise it; where none is, the next write does."""
+    from tuneloop.graph.steering.inbox_listener import end_nodes  # it imports this module
+
+    end_nodes(RunFolder(path.parent), error)
 
 
 @contextlib.contextmanager
@@ -109,4 +133,4 @@ def _holder(handle: int) -> tuple[str, bool]:
 
 def is_held(path: Path) -> bool:
     """Whether some process works on the run now."""
-    return bool(_held[path.resolve()]) or is_locked(path)
+    return bool(_held[path.resolve()]) or is_worked_on(path.parent)

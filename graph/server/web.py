@@ -19,7 +19,7 @@ from starlette.types import ASGIApp, Message, Receive, Send
 
 from tuneloop.core.errors import InvalidRequestError
 from tuneloop.core.layout import Home
-from tuneloop.core.locks import is_locked
+from tuneloop.core.run_lease import is_worked_on
 from tuneloop.core.settings import load_settings
 from tuneloop.mcp_servers.middleware import has_token, middleware
 from tuneloop.tools.runs.messages import put
@@ -64,7 +64,7 @@ class InboxMiddleware:
             said = human_texts(given)
         except (InvalidRequestError, ValueError, RecursionError):
             return body  # the server says what is wrong with it
-        if not said or not run.spec.is_file() or not is_locked(run.lock):
+        if not said or not run.spec.is_file() or not is_worked_on(run.root):
             return body
         for message in said:
             message["id"] = str(message.get("id") or uuid4())

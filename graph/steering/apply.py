@@ -24,7 +24,7 @@ from tuneloop.core.directive import (
 from tuneloop.core.directive_log import append_row, read_conversation, read_directives
 from tuneloop.core.experiment import NOT_EVALUATED, ApprovalDecision
 from tuneloop.core.formatting import format_size
-from tuneloop.core.locks import is_locked
+from tuneloop.core.run_lease import is_worked_on
 from tuneloop.graph.approval.proposal import answered as answer_approval
 from tuneloop.graph.context import Context
 from tuneloop.graph.steering.replies import accepted, answer
@@ -102,7 +102,7 @@ def _pause_or_resume(ctx: Context, command: Pause | Resume) -> Outcome:
         )
     if isinstance(command, Pause):
         return Outcome(f"The run pauses and keeps everything; `tuneloop resume {ctx.run.id}` goes on.", pause=True)
-    working = is_locked(ctx.run.lock)
+    working = is_worked_on(ctx.run.root)
     return Outcome("The run is at work." if working else f"`tuneloop resume {ctx.run.id}` goes on with it.")
 
 

@@ -9,7 +9,7 @@ from tuneloop.core.commands import find_command
 from tuneloop.core.directive import Line, Pause
 from tuneloop.core.errors import InvalidRequestError
 from tuneloop.core.layout import RunFolder
-from tuneloop.core.locks import is_locked
+from tuneloop.core.run_lease import is_worked_on
 from tuneloop.core.settings import Settings
 from tuneloop.tools.runs.messages import acknowledgement, answer, is_at_work, say
 from tuneloop.tools.runs.signature import check_signed
@@ -40,7 +40,7 @@ def await_answer(
         if show is not None and (line := acknowledgement(run, message)) is not None:
             show(line)
             show, deadline = None, time.monotonic() + MODEL_TIMEOUT
-        if not is_locked(run.lock):
+        if not is_worked_on(run.root):
             answer_here(run, settings)
         elif time.monotonic() > deadline:
             return None
@@ -56,5 +56,5 @@ def answer_here(run: RunFolder, settings: Settings) -> None:
     try:
         answer_offline(run, settings)
     except InvalidRequestError:
-        if not is_locked(run.lock):
+        if not is_worked_on(run.root):
             raise

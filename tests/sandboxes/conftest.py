@@ -137,7 +137,7 @@ def start_worker(root: Path, sandbox: Sandbox, idle: float = 60, preload: str = 
 
 def supervisor_pid(folder: Path) -> int:
     """Pid of the job's supervisor, once it said it."""
-    return int(until((folder / "lock").read_text))
+    return int(until((folder / "lock").read_text).split()[0])
 
 
 def open_trial(kind: str, root: Path, request: pytest.FixtureRequest) -> Iterator[Trial]:

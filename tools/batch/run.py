@@ -22,7 +22,8 @@ from tuneloop.core.event_log import last_event
 from tuneloop.core.events import RunPaused
 from tuneloop.core.files import read_model, write_json
 from tuneloop.core.layout import Home, RunFolder
-from tuneloop.core.locks import is_locked, try_lock
+from tuneloop.core.locks import try_lock
+from tuneloop.core.run_lease import is_worked_on
 from tuneloop.core.settings import Settings
 from tuneloop.sandboxes.detached import is_readable, start_command_line
 from tuneloop.tools.batch.devices import Devices
@@ -171,9 +172,9 @@ class BatchDriver:
         for task in self.batch.tasks:
             run = self.folder.home.run(task.run_id)
             deadline = time.monotonic() + START_SECONDS
-            while self._works(task, run) and not is_locked(run.lock) and time.monotonic() < deadline:
+            while self._works(task, run) and not is_worked_on(run.root) and time.monotonic() < deadline:
                 pause(GLANCE / 10)
-            if is_locked(run.lock) and request_pause(run):
+            if is_worked_on(run.root) and request_pause(run):
                 self.tried.started.pop(task.run_id, None)
         self._save()
         return [self.status(task) for task in self.batch.tasks]
@@ -182,7 +183,7 @@ class BatchDriver:
         """Whether a process works on it: ours, or one from before."""
         handle = self.ended.get(task.run_id)
         if handle is None:
-            return is_locked(run.lock)
+            return is_worked_on(run.root)
         if not is_readable(handle, 0):
             return True
         os.close(self.ended.pop(task.run_id))
@@ -224,7 +225,7 @@ def open_batch(folder: BatchFolder, devices: Devices, settings: Settings) -> Ite
         tried = read_model(folder.attempts, Attempts) if folder.attempts.is_file() else Attempts()
         driver = BatchDriver(folder, batch, devices, tried, settings)
         for task in batch.tasks:
-            if is_locked(folder.home.run(task.run_id).lock):
+            if is_worked_on(folder.home.run(task.run_id).root):
                 devices.hold(task, tried.gpus.get(task.run_id, ()))
         try:
             yield driver

@@ -16,6 +16,7 @@ from tuneloop.core.files import read_model, write_json
 from tuneloop.core.job import TICKET
 from tuneloop.core.layout import RunFolder
 from tuneloop.core.locks import is_locked
+from tuneloop.core.run_lease import is_worked_on
 from tuneloop.core.run_spec import Setup
 from tuneloop.core.settings import Settings
 from tuneloop.sandboxes.jobs import stop_and_wait
@@ -61,7 +62,7 @@ def acknowledgement(run: RunFolder, message: str) -> Line | None:
 def is_at_work(run: RunFolder) -> bool:
     """Whether a process works on the run, or takes it up this moment."""
     deadline = time.monotonic() + START_SECONDS
-    while not is_locked(run.lock):
+    while not is_worked_on(run.root):
         if run.report_json.is_file() or time.monotonic() > deadline:
             return False
         wait_shortly(INTERVAL)
@@ -76,7 +77,7 @@ def request_pause(run: RunFolder) -> bool:
     if not is_at_work(run):
         return False
     file = put(run.inbox, do="pause")
-    if not is_locked(run.lock):
+    if not is_worked_on(run.root):
         file.unlink(missing_ok=True)
     return True
 
@@ -109,7 +110,7 @@ def deliver(run: RunFolder, text: str) -> dict[str, Any]:
     check_signed(run)
     message = say(run, text)
     file = run.inbox / f"{message}.json"
-    if not is_locked(run.lock):
+    if not is_worked_on(run.root):
         note = "nobody works on the run now; it reads this first when it goes on (resume_run)"
         return {"run": run.id, "taken": False, "answer": None, "note": note}
     deadline = time.monotonic() + READ_SECONDS

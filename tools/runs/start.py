@@ -9,7 +9,8 @@ from pathlib import Path
 from tuneloop.core.errors import InvalidRequestError, ToolError
 from tuneloop.core.files import read_json, write_json
 from tuneloop.core.layout import Home, RunFolder
-from tuneloop.core.locks import exclusive, is_locked
+from tuneloop.core.locks import exclusive
+from tuneloop.core.run_lease import is_worked_on
 from tuneloop.core.settings import Settings
 from tuneloop.sandboxes.detached import start_command_line, wait_accepted
 from tuneloop.tools.runs.request import RunRequest, fresh_name
@@ -24,7 +25,7 @@ WORKED = ("to go on: ", "report: ", "comparison: ")  # how the command line ends
 
 def resume_detached(run: RunFolder) -> str:
     """Start `tuneloop resume` and wait until it holds the run; why it did not, "" when it did."""
-    return launch_detached(run.root / LOG, ("resume", run.id), lambda: is_locked(run.lock))
+    return launch_detached(run.root / LOG, ("resume", run.id), lambda: is_worked_on(run.root))
 
 
 def launch_detached(log: Path, words: tuple[str, ...], accepted: Callable[[], bool]) -> str:
@@ -90,7 +91,7 @@ def resume_run(home: Home, run: RunFolder) -> None:
     if run.report_json.is_file():
         raise ToolError(f"run {run.id} is finished: get_report has its result")
     with exclusive(home.runs / ".start.lock"):
-        refusal = "" if is_locked(run.lock) else resume_detached(run)
+        refusal = "" if is_worked_on(run.root) else resume_detached(run)
         if refusal:
             raise ToolError(refusal)
 

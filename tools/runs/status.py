@@ -16,7 +16,7 @@ from tuneloop.core.events import Event, JobProgress, NodeStarted, RecipeFailure,
 from tuneloop.core.experiment import Experiment, Hypothesis, Journal
 from tuneloop.core.files import read_model
 from tuneloop.core.layout import RunFolder
-from tuneloop.core.locks import is_locked
+from tuneloop.core.run_lease import is_worked_on
 from tuneloop.core.score import Score
 from tuneloop.tools.budget.limits import current_limits
 from tuneloop.tools.budget.spending import run_spending, with_disk
@@ -70,7 +70,7 @@ class RunStatus:
 
 def run_state(run: RunFolder) -> RunState:
     """In one word."""
-    if is_locked(run.lock):
+    if is_worked_on(run.root):
         return "running"
     if run.report_json.is_file():
         return "finished"
@@ -115,7 +115,7 @@ def open_experiment(run: RunFolder, journal: Journal) -> OpenExperiment | None:
         number=begun.experiment,
         node=begun.node,
         statement=statement,
-        seconds=(datetime.now(UTC) - begun.at).total_seconds() if is_locked(run.lock) else None,
+        seconds=(datetime.now(UTC) - begun.at).total_seconds() if is_worked_on(run.root) else None,
         job=job if isinstance(job, JobProgress) and _is_newer(job, begun) else None,
     )
 

@@ -136,7 +136,7 @@ def end(pid: int, folder: Path) -> None:
 def supervisors(folder: Path) -> list[int]:
     """The watcher and the supervisor, [] when they are gone or have not said who they are."""
     with suppress(OSError, ValueError):
-        supervisor = int((folder / "lock").read_text())
+        supervisor = int((folder / "lock").read_text().split()[0])
         return [int(Path(f"/proc/{supervisor}/stat").read_text().rpartition(")")[2].split()[1]), supervisor]
     return []
 
