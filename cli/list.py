@@ -22,6 +22,7 @@ Examples:
   tuneloop list benchmarks
   tuneloop list benchmarks --family rg
   tuneloop list runs
+  tuneloop list runs --team
   tuneloop list datasets --json | jq -r '.[].name'
 """
 
@@ -32,17 +33,21 @@ Examples:
     "--family", default="", metavar="NAME", help="Of benchmarks those of a family, e.g. arc; rg: reasoning_gym."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON list with everything that is declared.")
-def command(kind: str, family: str, as_json: bool) -> None:
+@click.option("--team", is_flag=True, help="Of runs those of the whole team, from the server of TUNELOOP_TEAM_URL.")
+def command(kind: str, family: str, as_json: bool, team: bool) -> None:
     """List benchmarks, datasets, models or runs. Folders and hub ids work too, without being registered."""
-    home = load_settings().home
+    settings = load_settings()
+    home = settings.home
+    if team and kind != "runs":
+        raise InvalidRequestError(f"--team is for runs; `tuneloop list {kind}` has no team")
     if family and kind != "benchmarks":
         raise InvalidRequestError(f"--family is for benchmarks; `tuneloop list {kind}` has no families")
     rows = {"benchmarks": list_benchmarks, "datasets": list_datasets, "models": list_models, "runs": list_runs}[kind]
-    found = list_family(family, home) if family else rows(home)
+    found = list_team(settings.team_url) if team else list_family(family, home) if family else rows(home)
     if as_json:
         click.echo(json.dumps(found, indent=1))
     else:
-        show_table([SHORT.get(kind, dict)(row) for row in found])
+        show_table([(team_cells if team else SHORT.get(kind, dict))(row) for row in found])
 
 
 def read_cards(package: ModuleType, marker: str) -> list[Row]:
@@ -113,6 +118,27 @@ SHORT = {"benchmarks": benchmark_row, "datasets": card_row, "models": card_row}
 def list_runs(home: Home) -> list[Row]:
     """Runs, newest first."""
     return [run_row(run) for run in all_runs(home)]
+
+
+def list_team(url: str | None) -> list[Row]:
+    """Runs of the team, the one that changed last first. Raises InvalidRequestError where no server is named."""
+    from tuneloop.tools.team.index import VARIABLE, read_rows
+
+    if not url:
+        raise InvalidRequestError(f"--team: {VARIABLE} is not set; right is postgresql://user@host:5432/database")
+    return read_rows(url)
+
+
+def team_cells(row: Row) -> Row:
+    """What people look for in the team's table."""
+    names = ("run", "user_name", "host", "benchmark", "base_model", "state", "experiments")
+    scores = {name: "-" if row[name] is None else f"{row[name]:.1f}" for name in ("baseline", "best")}
+    return {
+        **{name: row[name] for name in names},
+        **scores,
+        "claim": row["claim"] or "-",
+        "changed": row["changed"][:16],
+    }
 
 
 def show_table(rows: list[Row]) -> None:

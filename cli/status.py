@@ -51,6 +51,7 @@ def show_status(status: RunStatus, console: Console, last: int) -> None:
     from rich.text import Text
 
     where = f" at {status.stage}" if status.state in ("running", "paused") else ""
+    where += f" on {status.host}" if status.host else ""
     measured = status.benchmark if status.evaluated else NOT_EVALUATED
     console.print(Text(f"{status.id}: {status.state}{where}, {measured}, {status.base_model}"))
     table = Table(box=None, padding=(0, 2, 0, 0))

@@ -46,5 +46,5 @@ def collect_secrets(settings: Settings, environment: Mapping[str, str] = os.envi
     own = [value.get_secret_value() for _, value in settings if isinstance(value, SecretStr)]
     programs = [how.env for how in settings.servers.values() if isinstance(how, McpProgram)]
     more = [value for named in (environment, *programs) for name, value in named.items() if NAMED.search(name)]
-    store = urlsplit(settings.checkpoint_url or "").password or ""
-    return SecretRedactor((*own, settings.mcp_token or "", store, *more))
+    stores = [urlsplit(url or "").password or "" for url in (settings.checkpoint_url, settings.team_url)]
+    return SecretRedactor((*own, settings.mcp_token or "", *stores, *more))

@@ -152,6 +152,11 @@ class Settings(BaseModel):
         alias="TUNELOOP_CHECKPOINT_URL",
         description="postgresql://… keeps checkpoints there; empty: in the run",
     )
+    team_url: Text = Field(
+        default=None,
+        alias="TUNELOOP_TEAM_URL",
+        description="postgresql://… keeps a table of the team's runs there: tuneloop list runs --team",
+    )
     state_dir: Annotated[Path | None, BeforeValidator(empty_is_none)] = Field(
         default=None,
         alias="TUNELOOP_STATE_DIR",

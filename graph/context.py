@@ -27,6 +27,7 @@ from tuneloop.graph.budget.limits import device_seconds, gpu_seconds_added, seco
 from tuneloop.graph.state import State
 from tuneloop.graph.telemetry.export import send_event
 from tuneloop.graph.telemetry.notifications import notify
+from tuneloop.graph.telemetry.team import update_team
 from tuneloop.graph.telemetry.tracker_process import feed_trackers
 from tuneloop.mcp_servers.scope import Scope
 from tuneloop.tools.budget.limits import current_limits
@@ -187,4 +188,5 @@ class Context:
         send_event(self.run, event)
         notify(self.run, self.settings, event)
         feed_trackers(self.run, self.settings, event)
+        update_team(self.run, self.settings, event)
         self.show(event)

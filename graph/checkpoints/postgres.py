@@ -11,42 +11,11 @@ from langgraph.checkpoint.serde.base import SerializerProtocol
 
 from tuneloop.core.async_bridge import pause
 from tuneloop.core.errors import InfrastructureError, InvalidRequestError
+from tuneloop.tools.postgres import CONNECT_SECONDS, error_line, load_driver, public_address
 
 VARIABLE = "TUNELOOP_CHECKPOINT_URL"
-PREFIXES = ("postgresql://", "postgres://")
-CONNECT_SECONDS = 10
 # Any number that nobody else uses: two runs that start at once make the tables once.
 TABLES_LOCK = 7_136_905_221
-
-
-def public_address(url: str) -> str:
-    """The store without user and password, as it is named to people and in files. Raises InvalidRequestError on nonsense."""
-    psycopg = load_driver(url)
-    try:
-        given = psycopg.conninfo.conninfo_to_dict(url)
-    except psycopg.Error as e:
-        raise InvalidRequestError(f"{VARIABLE}: {error_line(e)}; right is postgresql://user@host:5432/database") from e
-    where = given.get("host") or given.get("hostaddr") or "localhost"
-    return f"postgresql://{where}:{given.get('port') or 5432}/{given.get('dbname') or given.get('user') or ''}"
-
-
-def load_driver(url: str) -> Any:
-    """The `psycopg` module. Raises InvalidRequestError with the cure when the extra is missing or another database is meant."""
-    if not url.startswith(PREFIXES):
-        kind = url.partition(":")[0]
-        raise InvalidRequestError(
-            f"{VARIABLE}: {kind}: is not supported; right is postgresql://user@host:5432/database, or empty"
-        )
-    try:
-        import langgraph.checkpoint.postgres
-        import psycopg
-        import psycopg.conninfo
-    except ImportError as e:
-        raise InvalidRequestError(
-            f"{VARIABLE} names Postgres, whose driver is missing ({e}): pip install 'tuneloop[postgres]'"
-        ) from e
-    del langgraph
-    return psycopg
 
 
 @contextlib.contextmanager
@@ -55,7 +24,7 @@ def open_postgres(url: str, serde: SerializerProtocol) -> Iterator[tuple[BaseChe
 
     Raises InvalidRequestError when the server does not answer or refuses, InfrastructureError when it breaks later.
     """
-    psycopg = load_driver(url)
+    psycopg = load_driver(url, VARIABLE, "langgraph.checkpoint.postgres")
     from langgraph.checkpoint.postgres import PostgresSaver
     from psycopg.rows import dict_row
 
@@ -63,7 +32,7 @@ def open_postgres(url: str, serde: SerializerProtocol) -> Iterator[tuple[BaseChe
     try:
         connection = psycopg.connect(url, row_factory=dict_row, **wanted)
     except psycopg.Error as e:
-        raise InvalidRequestError(f"{VARIABLE}: {public_address(url)} cannot be used: {error_line(e)}") from e
+        raise InvalidRequestError(f"{VARIABLE}: {public_address(url, VARIABLE)} cannot be used: {error_line(e)}") from e
     try:
         with connection:
             saver = PostgresSaver(connection, serde=serde)
@@ -71,7 +40,7 @@ def open_postgres(url: str, serde: SerializerProtocol) -> Iterator[tuple[BaseChe
                 saver.setup()
             yield saver, ""
     except psycopg.Error as e:
-        raise InfrastructureError(f"the checkpoints on {public_address(url)}: {error_line(e)}") from e
+        raise InfrastructureError(f"the checkpoints on {public_address(url, VARIABLE)}: {error_line(e)}") from e
 
 
 @contextlib.contextmanager
@@ -81,8 +50,3 @@ def exclusive_setup(connection: Any) -> Iterator[None]:
         pause(0.05)
     yield
     connection.execute("SELECT pg_advisory_unlock(%s)", (TABLES_LOCK,))
-
-
-def error_line(error: Exception) -> str:
-    """Its text, without line ends."""
-    return " ".join(str(error).split())

@@ -21,8 +21,9 @@ from tuneloop.core.errors import InvalidRequestError
 from tuneloop.core.files import check_guards, digest, read_bytes, read_model, write_atomic, write_json
 from tuneloop.core.layout import RunFolder
 from tuneloop.core.state_folder import machine_name, named_state_folder
-from tuneloop.graph.checkpoints.postgres import open_postgres, public_address
+from tuneloop.graph.checkpoints.postgres import VARIABLE, open_postgres
 from tuneloop.graph.checkpoints.sqlite import SQLITE_SUFFIXES, open_sqlite
+from tuneloop.tools.postgres import public_address
 
 TYPES = (
     ("tuneloop.graph.state", "State"),
@@ -84,7 +85,7 @@ def open_checkpoints(run: RunFolder, url: str | None) -> Iterator[RunCheckpoints
         JsonPlusSerializer(allowed_msgpack_modules=list(TYPES)), partial(check_guards, run.checkpoint)
     )
     local = None if url else named_state_folder()
-    name = public_address(url) if url else f"{IN_THE_RUN} on {machine_name()}" if local else IN_THE_RUN
+    name = public_address(url, VARIABLE) if url else f"{IN_THE_RUN} on {machine_name()}" if local else IN_THE_RUN
     used = used_stores(run)
     file = fetch_local(run, local, stale=used[-1:] != [name]) if local else run.checkpoint
     with open_postgres(url, serde) if url else open_sqlite(file, run.id, serde) as (saver, broken):

@@ -35,9 +35,12 @@ from tuneloop.graph.lifecycle.rebuild import is_behind
 from tuneloop.graph.lifecycle.side_by_side import SideBySide
 from tuneloop.graph.state import VERSION, State, stored_state
 from tuneloop.tools.jobs.gpu_share import check_gpus, check_training_devices
+from tuneloop.graph.telemetry.team import update_team
+from tuneloop.tools.jobs.gpu_share import check_gpus
 from tuneloop.tools.runs.journal import load_journal
 from tuneloop.tools.runs.manifest import creating_version, newer_version_error, older_version_error, read_spec
 from tuneloop.tools.runs.messages import drop_pauses, waiting
+from tuneloop.tools.team.index import check_team_url
 
 # Nodes between two times that old checkpoints are dropped: the file stays below half a megabyte at any length of run.
 SHRINK_EVERY = 40
@@ -62,7 +65,10 @@ def create_run(spec: RunSpec, settings: Settings, run_id: str | None = None) -> 
             f"run {run_id!r} exists; `tuneloop resume {run_id}` goes on with it, or choose another --run-id"
         )
     with naming_os_errors(settings.home.root), hold_lease(settings.home.root):
-        return create_run_folder(spec, settings, run_id or "")
+        check_team_url(settings.team_url)
+        run = create_run_folder(spec, settings, run_id or "")
+        update_team(run, settings)
+        return run
 
 
 def drive(run: RunFolder, settings: Settings, *, step_n: int | None = None, interactive: bool = False) -> RunOutcome:
@@ -78,6 +84,8 @@ def drive(run: RunFolder, settings: Settings, *, step_n: int | None = None, inte
     spec = read_spec(run)
     check_gpus(spec)  # there may be fewer than when the run began
     check_training_devices(spec, settings)
+    check_team_url(settings.team_url)
+    check_gpus(read_spec(run))  # there may be fewer than when the run began
     stale = waiting(run.inbox)
     with naming_os_errors(run.root), hold_lease(settings.home.root), hold_exclusively(run.lock):
         drop_pauses(stale)

@@ -23,7 +23,8 @@ from tuneloop.graph.telemetry.tracked import TrackedItem, item_key, tracked_item
 from tuneloop.tools.runs.signature import check_signed
 
 PROJECT = "tuneloop"
-PRIVATE = frozenset({"TUNELOOP_MCP_TOKEN", "TUNELOOP_CHECKPOINT_URL"})  # secrets among settings that are plain text
+# Secrets among settings that are plain text.
+PRIVATE = frozenset({"TUNELOOP_MCP_TOKEN", "TUNELOOP_CHECKPOINT_URL", "TUNELOOP_TEAM_URL"})
 MOST = 100  # MLflow takes no more parameters in one request, and 1,000 numbers
 
 

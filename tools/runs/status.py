@@ -16,7 +16,7 @@ from tuneloop.core.events import Event, JobProgress, NodeStarted, RecipeFailure,
 from tuneloop.core.experiment import Experiment, Hypothesis, Journal
 from tuneloop.core.files import read_model
 from tuneloop.core.layout import RunFolder
-from tuneloop.core.run_lease import is_worked_on
+from tuneloop.core.run_lease import find_holder, is_worked_on
 from tuneloop.core.score import Score
 from tuneloop.tools.budget.limits import current_limits
 from tuneloop.tools.budget.spending import run_spending, with_disk
@@ -61,6 +61,7 @@ class RunStatus:
     open: OpenExperiment | None
     spent: Spent
     limits: Limits
+    host: str = ""
 
     @property
     def best(self) -> Experiment | None:
@@ -97,7 +98,14 @@ def run_status(run: RunFolder) -> RunStatus:
         open=None if finished else open_experiment(run, journal),
         spent=with_disk(run, run_spending(run)),
         limits=current_limits(run, spec),
+        host=host_of(run),
     )
+
+
+def host_of(run: RunFolder) -> str:
+    """The machine on which a process works on the run; "" where none does."""
+    holder = find_holder(run.root)
+    return holder.host if holder else ""
 
 
 def open_experiment(run: RunFolder, journal: Journal) -> OpenExperiment | None:
@@ -131,6 +139,7 @@ def status_facts(status: RunStatus) -> dict[str, Any]:
     return {
         "run_id": status.id,
         "state": status.state,
+        "host": status.host,
         "benchmark": status.benchmark,
         "evaluated": status.evaluated,
         "base_model": status.base_model,
@@ -185,10 +194,11 @@ def run_row(run: RunFolder) -> dict[str, str]:
     try:
         spec = read_spec(run)
     except InvalidRequestError as e:
-        return {"name": run.id, "state": "unreadable", "benchmark": str(e), "base_model": ""}
+        return {"name": run.id, "state": "unreadable", "host": "", "benchmark": str(e), "base_model": ""}
     return {
         "name": run.id,
         "state": run_state(run),
+        "host": host_of(run),
         "benchmark": spec.benchmark,
         "base_model": base_model_of(run, spec),
     }

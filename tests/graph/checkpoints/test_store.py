@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import os
 import random
-import shutil
 import sqlite3
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -20,14 +18,12 @@ from hypothesis import strategies as st
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.graph import END, START, StateGraph
 
+from tests.postgres_server import needs_postgres, postgres_server
 from tuneloop.core.errors import InfrastructureError, InvalidRequestError
 from tuneloop.core.files import read_json
 from tuneloop.core.layout import RunFolder
 from tuneloop.graph.checkpoints.store import TYPES, ChecksumSerializer, DamagedError, RunCheckpoints, open_checkpoints
 from tuneloop.graph.state import NodeFailure, State
-
-BIN = max(Path("/usr/lib/postgresql").glob("*/bin/initdb"), default=Path()).parent
-needs_postgres = pytest.mark.skipif(not (BIN / "initdb").is_file(), reason="no PostgreSQL server is installed")
 
 
 @pytest.fixture
@@ -182,24 +178,8 @@ def test_without_the_extra_the_cure_is_named(run: RunFolder, monkeypatch: pytest
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[tuple[str, list[str]]]:
-    """A real server of an unprivileged user on a socket; its address and the command that controls it."""
-    user = "postgres" if os.geteuid() == 0 else None
-    root = Path(tempfile.mkdtemp(prefix="tlpg", dir="/tmp"))
-    if user:
-        shutil.chown(root, user)
-    quiet = {"user": user, "check": True, "stdout": subprocess.DEVNULL, "cwd": "/"}
-    subprocess.run(
-        [BIN / "initdb", "-D", root / "data", "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C.UTF-8", "--no-sync"],
-        **quiet,  # type: ignore[call-overload]
-    )  # fmt: skip
-    options = f"-c listen_addresses= -c unix_socket_directories={root} -c fsync=off"
-    control = [str(BIN / "pg_ctl"), "-D", str(root / "data"), "-w", "-l", str(root / "log"), "-o", options]
-    subprocess.run([*control, "start"], **quiet)  # type: ignore[call-overload]
-    try:
-        yield f"postgresql://postgres:secret@/postgres?host={root}", control
-    finally:
-        subprocess.run([*control, "-m", "immediate", "stop"], **{**quiet, "check": False})  # type: ignore[call-overload]
-        shutil.rmtree(root)
+    with postgres_server() as found:
+        yield found
 
 
 @needs_postgres

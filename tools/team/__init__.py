@@ -1,0 +1,1 @@
+"""The team's index of runs: one table on a Postgres server."""
