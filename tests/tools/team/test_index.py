@@ -48,7 +48,15 @@ def url(server: tuple[str, list[str]]) -> str:
 
 
 def row(**changed: Any) -> TeamRow:
-    plain: dict[str, Any] = {"key": "k", "run": "r", "user_name": "me", "host": "h", "home": "/home", "benchmark": "b", "claim": ""}
+    plain: dict[str, Any] = {
+        "key": "k",
+        "run": "r",
+        "user_name": "me",
+        "host": "h",
+        "home": "/home",
+        "benchmark": "b",
+        "claim": "",
+    }
     plain |= {"base_model": "m", "state": "running", "experiments": 1, "baseline": 1.5, "best": None}
     return TeamRow.model_validate({**plain, "started": NOW, "changed": NOW, **changed})
 
