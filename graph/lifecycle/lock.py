@@ -9,7 +9,7 @@ import socket
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from tuneloop.core.async_bridge import pause
@@ -24,6 +24,8 @@ _files: dict[Path, tuple[int, RunLease]] = {}
 _turns: dict[Path, threading.Lock] = {}  # another machine's lease may have to be watched for a minute
 _driven = set[Path]()
 _guard = threading.Lock()
+# Called when another machine has taken a run: nodes at work raise the error. Where none is, the next write does.
+when_lost: list[Callable[[RunFolder, InfrastructureError], None]] = []
 PATIENCE = 25
 ENDING = 5.0  # seconds for what a killed process left to let go of its lock
 
@@ -60,10 +62,8 @@ def _acquire_both(path: Path, given: Path) -> tuple[int, RunLease]:
 
 
 def _end_session(path: Path, error: InfrastructureError) -> None:
-    """Have the nodes at work raise it; where none is, the next write does."""
-    from tuneloop.graph.steering.inbox_listener import end_nodes  # it imports this module
-
-    end_nodes(RunFolder(path.parent), error)
+    for end in when_lost:
+        end(RunFolder(path.parent), error)
 
 
 @contextlib.contextmanager

@@ -14,7 +14,7 @@ from tuneloop.core.layout import RunFolder
 from tuneloop.core.os_errors import naming_os_errors
 from tuneloop.core.settings import Settings
 from tuneloop.graph.context import Context
-from tuneloop.graph.lifecycle.lock import hold_lock
+from tuneloop.graph.lifecycle.lock import hold_lock, when_lost
 from tuneloop.graph.lifecycle.rebuild import rebuild
 from tuneloop.graph.steering.llm_listener import answer_waiting, start_listener
 from tuneloop.graph.steering.message_handler import process_inbox
@@ -117,6 +117,9 @@ def end_nodes(run: RunFolder, error: Exception | None) -> None:
     for (root, _), listener in list(_listeners.items()):
         if root == run.root.resolve():
             listener.end_session(error)
+
+
+when_lost.append(end_nodes)
 
 
 def raise_if_paused(ctx: Context) -> None:

@@ -48,6 +48,8 @@ def test_another_machine_takes_what_a_living_job_brings_and_repeats_a_dead_one(
     second = place.start(prepare=machine("second"))
     until_job(place, second, "evaluate.1")
     assert launches(place.run)["001/train"] == ["finished 0"], "its supervisor on the first machine went on"
+    kill([second])
+    place.wait(second)
     end_all(place.home)
     assert place.drive(prepare=machine("third")) == 0, place.said()
     assert place.finished, place.said()
