@@ -23,9 +23,9 @@ from functools import cache
 from pathlib import Path
 
 from tuneloop.core.async_bridge import pause
-from tuneloop.core.errors import FencedError, InfrastructureError, InvalidRequestError
+from tuneloop.core.errors import DamagedFileError, FencedError, InfrastructureError, InvalidRequestError
 from tuneloop.core.file_systems import refuses_locks
-from tuneloop.core.files import GUARDS, read_model
+from tuneloop.core.files import GUARDS, open_plain, read_model
 from tuneloop.core.frozen import Frozen
 from tuneloop.core.locks import is_locked
 from tuneloop.core.state_folder import machine_name
@@ -108,11 +108,11 @@ def _age(file: Path) -> float:
 
 
 def sign_of(file: Path) -> float | None:
-    """When the lease changed last; it is opened, since a client of NFS may keep older times. None: it is gone."""
+    """When the file changed last; it is opened, since a client of NFS may keep older times. None: it is gone."""
     try:
-        with file.open("rb") as f:
+        with open_plain(file, follow=False) as f:
             return os.fstat(f.fileno()).st_mtime
-    except FileNotFoundError:
+    except (FileNotFoundError, DamagedFileError):
         return None
 
 
@@ -188,7 +188,7 @@ class RunLease:
             self.file.unlink(missing_ok=True)
             return False
         for name in os.listdir(self.folder):  # noqa: PTH208
-            if (m := NAME.fullmatch(name)) and int(m[1]) < number:
+            if name.endswith(".part") or ((m := NAME.fullmatch(name)) and int(m[1]) < number):
                 (self.folder / name).unlink(missing_ok=True)
         return True
 

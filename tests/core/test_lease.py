@@ -16,6 +16,7 @@ from tuneloop.core.errors import InvalidRequestError
 from tuneloop.core.lease import STALE, hold_lease, lease_file
 from tuneloop.core.locks import is_locked, lock_file
 from tuneloop.core.state_folder import VARIABLE
+from tuneloop.sandboxes.supervisor import lock_lease
 
 
 @pytest.fixture
@@ -29,6 +30,20 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
             yield
 
     return other
+
+
+def test_machines_that_see_each_others_locks_share_a_home(
+    tmp_path: Path, elsewhere, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lease, "network_kind", lambda _: "NFS")
+    with hold_lease(tmp_path), elsewhere(), hold_lease(tmp_path):
+        assert len(list((tmp_path / "leases").iterdir())) == 2
+        age(lease_file(tmp_path), STALE + 5)
+    with elsewhere(), pytest.raises(InvalidRequestError, match="is used by"), hold_lease(tmp_path):
+        pass  # nobody holds the lock of a fresh lease: it may be one that is not seen
+    handle = lock_lease(str(lease_file(tmp_path)))  # as the supervisor of a job that outlives its orchestrator
+    with elsewhere(), hold_lease(tmp_path):
+        os.close(handle)
 
 
 def age(file: Path, seconds: float) -> None:
