@@ -77,25 +77,23 @@ def read_holder(file: Path) -> Holder:
         return Holder(host="another machine", machine="", pid=0, since=datetime.fromtimestamp(0, UTC))
 
 
-def find_holder(run: Path) -> Holder | None:
-    """Who works on the run of that folder; None: nobody, as far as can be told at once."""
-    file = newest(run / FOLDER)[1]
-    if file is not None and file.suffix != ".released" and is_locked(run / "lock"):
-        return read_holder(file)
-    return other_holder(run)
+def find_holder(run: Path, *, elsewhere: bool = False) -> Holder | None:
+    """Who works on the run of that folder, or does so `elsewhere`; None: nobody, as far as can be told at once.
 
-
-def other_holder(run: Path) -> Holder | None:
-    """The same, of another machine: the file server's clock says how old its last sign of life is."""
+    How old another machine's last sign of life is, the file server's clock says.
+    """
     file = newest(run / FOLDER)[1]
-    if file is None or file.suffix == ".released" or (holder := read_holder(file)).machine == machine_of(run):
+    if file is None or file.suffix == ".released":
         return None
+    holder = read_holder(file)
+    if holder.machine == machine_of(run):
+        return holder if not elsewhere and is_locked(run / "lock") else None
     return holder if _age(file) < LOST else None
 
 
 def is_worked_on(run: Path) -> bool:
     """Whether a process of this machine, or one of another machine, works on the run of that folder."""
-    return is_locked(run / "lock") or other_holder(run) is not None
+    return is_locked(run / "lock") or find_holder(run, elsewhere=True) is not None
 
 
 def _age(file: Path) -> float:

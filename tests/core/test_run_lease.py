@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -228,10 +230,10 @@ def test_in_any_order_of_events_only_the_last_one_that_took_it_writes(
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(run_lease, "time", clock)
-        patch.setattr(run_lease.threading, "Thread", NoThread)
+        patch.setattr(threading, "Thread", NoThread)
         patch.setattr(run_lease, "pause", lambda _: act())
-        real = run_lease.os.utime
-        patch.setattr(run_lease.os, "utime", lambda file: real(file, (next(signs),) * 2))
+        real = os.utime
+        patch.setattr(os, "utime", lambda file: real(file, (next(signs),) * 2))
         while actions:
             act()
         for name in list(held):

@@ -13,7 +13,7 @@ from typing import Literal, get_args
 from tuneloop.core.job import TICKET
 from tuneloop.core.layout import RunFolder
 from tuneloop.core.locks import acquire, is_locked, lock_file
-from tuneloop.core.run_lease import other_holder
+from tuneloop.core.run_lease import find_holder
 from tuneloop.tools.housekeeping.disk import bytes_below, is_trash, remove_path
 
 # Look through a folder without following links: what lives in it, what was begun and never finished.
@@ -112,7 +112,9 @@ def remove_found(find: Removable) -> int:
         if not all(held.enter_context(try_sole_lock(lock)) for lock in find.locks):
             return 0
         run = find.run
-        if run is not None and (other_holder(run.root) or inspect_folder(run.root, ignore=run.lock).alive):
+        if run is not None and (
+            find_holder(run.root, elsewhere=True) or inspect_folder(run.root, ignore=run.lock).alive
+        ):
             return 0
         before = find.bytes
         if find.act is not None:
