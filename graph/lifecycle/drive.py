@@ -34,9 +34,8 @@ from tuneloop.graph.lifecycle.mirrored import mirrored
 from tuneloop.graph.lifecycle.rebuild import is_behind
 from tuneloop.graph.lifecycle.side_by_side import SideBySide
 from tuneloop.graph.state import VERSION, State, stored_state
-from tuneloop.tools.jobs.gpu_share import check_gpus, check_training_devices
 from tuneloop.graph.telemetry.team import update_team
-from tuneloop.tools.jobs.gpu_share import check_gpus
+from tuneloop.tools.jobs.gpu_share import check_gpus, check_training_devices
 from tuneloop.tools.runs.journal import load_journal
 from tuneloop.tools.runs.manifest import creating_version, newer_version_error, older_version_error, read_spec
 from tuneloop.tools.runs.messages import drop_pauses, waiting
@@ -85,7 +84,6 @@ def drive(run: RunFolder, settings: Settings, *, step_n: int | None = None, inte
     check_gpus(spec)  # there may be fewer than when the run began
     check_training_devices(spec, settings)
     check_team_url(settings.team_url)
-    check_gpus(read_spec(run))  # there may be fewer than when the run began
     stale = waiting(run.inbox)
     with naming_os_errors(run.root), hold_lease(settings.home.root), hold_exclusively(run.lock):
         drop_pauses(stale)

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from tuneloop.core.errors import InfrastructureError, InvalidRequestError, PausedError
+from tuneloop.core.errors import FencedError, InfrastructureError, InvalidRequestError, PausedError
 from tuneloop.core.layout import RunFolder
 from tuneloop.core.settings import Settings
 from tuneloop.tools.runs.mirror import push_run
@@ -27,7 +27,7 @@ def mirrored(run: RunFolder, settings: Settings) -> Iterator[None]:
     beside.start()
     try:
         yield
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, FencedError):  # who took the run over copies it, too
         interrupted = True
         SAY.warning("the copy of run %s in its storage may lack its end; later: tuneloop push %s", run.id, run.id)
         raise
