@@ -16,7 +16,8 @@ from tuneloop.tools.jobs.machine import ENGINES
 
 E, P = "run/experiments/001", "run/baseline/probe"
 FACTORY, COMPASS = {"llamafactory", "python"}, {"opencompass", "python"}
-TRAINER = {f"engines/llamafactory/{name}.py" for name in ("train", "lf_watch", "lf_checkpoints", "lf_cost", "lf_paths")}
+PARTS = ("train", "lf_watch", "lf_checkpoints", "lf_cost", "lf_paths", "lf_processes")
+TRAINER = {f"engines/llamafactory/{name}.py" for name in PARTS}
 MEASURE = COMPASS | {"engines/opencompass", "scorer", "judging", "model"}
 DATA = {"dataset", "run/datasets", f"{E}/process_data.py"}
 # Of each job: what it reads, what it writes.

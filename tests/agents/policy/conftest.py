@@ -220,7 +220,7 @@ def write(path: Path, content: Any) -> None:
 def journal_row(number: int, hypothesis: Hypothesis, **changes: Any) -> JournalRow:
     """A promoted experiment with an ordinary course."""
     training = Training(
-        steps=320, seconds=60.0, rows=1500, first_loss=3.0, last_loss=0.4, tail_slope=-0.01, method="full"
+        steps=640, seconds=60.0, rows=1500, first_loss=3.0, last_loss=0.4, tail_slope=-0.01, method="full"
     )
     row = JournalRow(
         number=number,

@@ -15,7 +15,7 @@ from tuneloop.core.experiment import EarlyStop, Training
 
 
 def training(**changes):
-    values = {"steps": 320, "seconds": 60.0, "rows": 1500, "first_loss": 3.0, "last_loss": 0.4, "tail_slope": -0.01}
+    values = {"steps": 640, "seconds": 60.0, "rows": 1500, "first_loss": 3.0, "last_loss": 0.4, "tail_slope": -0.01}
     return Training(**{**values, "method": "full", **changes})
 
 
@@ -42,7 +42,7 @@ def test_first_recipe_checks_labels_and_speaks_the_benchmarks_form(messy):
     assert {"drop_contradicted", "dedupe", "rewrite_equations", FORM} <= set(does(first))
     assert [s.options["file"] for s in first.data_plan if s.do == "use_source"] == ["book.csv"]
     assert first.training_plan["finetuning_type"] == "full"
-    assert 200 <= first.training_plan["max_steps"] <= 350
+    assert 400 <= first.training_plan["max_steps"] <= 640
     assert all(step.why for step in first.data_plan)
 
 
@@ -176,14 +176,14 @@ def test_too_few_rows_without_a_score_soften_a_filter(messy):
 )
 def test_a_stopped_training_is_answered_by_what_stopped_it(messy, kind, factor, steps):
     first = messy.hypothesis()
-    stopped = EarlyStop(kind=kind, text="the loss diverged", at=230, step=200, of=320)
-    row = messy.row(1, first, training=training(steps=200, stopped=stopped))
+    stopped = EarlyStop(kind=kind, text="the loss diverged", at=460, step=400, of=640)
+    row = messy.row(1, first, training=training(steps=400, stopped=stopped))
     found = next_after(messy, first, row)
-    assert found.aspect == "rate" and "step 230 of 320" in found.reason
+    assert found.aspect == "rate" and "step 460 of 640" in found.reason
     assert found.training_plan["learning_rate"] == pytest.approx(
         first.training_plan["learning_rate"] * factor, rel=0.02
     )
-    assert found.training_plan["max_steps"] == pytest.approx(320 * steps, rel=0.02)
+    assert found.training_plan["max_steps"] == pytest.approx(640 * steps, rel=0.02)
 
 
 def test_a_loss_that_does_not_move_raises_the_rate(messy):

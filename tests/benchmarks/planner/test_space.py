@@ -66,7 +66,8 @@ def test_every_source_of_the_new_families_is_read(letters: Arena, padded: Arena)
 
 def test_first_proposal_is_in_the_space(arena: Arena, letters: Arena, padded: Arena) -> None:
     for one in (arena, letters, padded):
-        idea = asyncio.run(OfflinePolicy().answer("researcher", "", one.brief, one.tools, Hypothesis))
+        brief = one.brief.model_copy(update={"directives": one.space.directives})
+        idea = asyncio.run(OfflinePolicy().answer("researcher", "", brief, one.tools, Hypothesis))
         point, said = one.space.point(idea)
         assert said == ()
         again = one.space.hypothesis(point)
