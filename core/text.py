@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|[^\W_\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]+")
-NUMBER = re.compile(r"(?<![\w.])[-−]?\d[\d,]*(?:\.\d+)?(?:/\d+)?")
-AMOUNT = r"[$€£]?\d[\d,]*(?:\.\d+)?"
+NUMBER = re.compile(r"(?<![\w.])[-−]?\d+(?:,\d+)*(?:\.\d+)?(?:/\d+)?")
+AMOUNT = r"[$€£]?\d+(?:,\d+)*(?:\.\d+)?"
 OPERATOR = r"(?:[-+*/×÷−·]|x)"
 EQUATION = re.compile(rf"({AMOUNT}(?:\s*{OPERATOR}\s*{AMOUNT})+)\s*=\s*(-?{AMOUNT})(?!\s*[-+*/×÷%^(]\s*\d|[\d%]|\.\d)")
 LETTER = re.compile(r"(?<![A-Za-z0-9])([A-J])(?![A-Za-z0-9'])")
@@ -108,6 +108,14 @@ def equations(text: str) -> list[tuple[str, str, bool]]:
         slack = Fraction(51, 100) / 10 ** len(right.partition(".")[2]) if "." in right else 0
         found.append((left, right, value is not None and -slack <= value - amount(right) <= slack))
     return found
+
+
+def unfinished(text: str, answer: str | None) -> re.Match[str] | None:
+    """The last of several equations where it gives another number than the answer and no other `=` follows; else None."""
+    found = equation_matches(text)
+    if len(found) < 2 or answer is None or same_answer(found[-1][2], answer) or "=" in text[found[-1].end() :]:
+        return None
+    return found[-1]
 
 
 def signs(text: str) -> str:

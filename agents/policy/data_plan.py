@@ -154,9 +154,9 @@ def equation_filter_steps(situation: Situation, chosen: Sequence[DataSource]) ->
     steps = []
     if (false := max((s.profile.false_equations for s in chosen), default=0.0)) > 0.01:
         steps.append(Step(do="drop_false_equations", why=f"up to {false:.0%} of a source's rows hold a false equation"))
-    # Where most solutions end so, it is how the source writes them.
-    unfinished = max((s.profile.unfinished for s in chosen if s.profile.unfinished < 0.5), default=0.0)
-    if unfinished > 0.01 and situation.facts.answer_shape in ("integer", "number"):
+    unfinished = max((s.profile.unfinished for s in chosen), default=0.0)
+    # Where most solutions of a source end so, it is how the source writes them.
+    if 0.01 < unfinished < 0.5 and situation.facts.answer_shape in ("integer", "number"):
         why = f"up to {unfinished:.0%} of a source's solutions end with another number than their last step gives"
         steps.append(Step(do="finish_steps", why=why))
     return steps

@@ -21,6 +21,7 @@ from tuneloop.core.text import (
     sentences,
     signs,
     tokens,
+    unfinished,
     unlikely,
     value_of,
 )
@@ -89,13 +90,16 @@ def finish_steps(rows: Sequence[Row]) -> list[Row]:
 def finished(row: Row) -> Row | None:
     """The row with one equation more, from the last result and a number of the question that no equation uses.
 
-    None where no such equation, or more than one, gives the answer.
+    None where no such equation, or more than one, gives the answer. A result that is negative, or goes on in words, stays.
     """
-    found = equation_matches(row.solution)
-    if len(found) < 2 or same_answer(found[-1][2], row.answer):
+    place = unfinished(row.solution, row.answer)
+    if place is None:
         return row
-    last, end = plain_number(found[-1][2]), found[-1].end()
-    unused = Counter(numbers_in(row.question)) - Counter(n for m in found for n in numbers_in(m[1]))
+    end, (last, *_) = place.end(), (*numbers_in(place[2]), "")
+    if not last or row.solution[end : end + 1].strip(".,;\n"):
+        return row
+    used = Counter(n for match in equation_matches(row.solution) for n in numbers_in(match[1]))
+    unused = Counter(numbers_in(row.question)) - used
     lefts = {f"{last}{op}{number}" for number in unused for op in "+-*/"}
     right = [left for left in lefts if (value := value_of(left)) is not None and same_answer(str(value), row.answer)]
     if len(right) != 1:

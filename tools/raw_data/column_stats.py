@@ -245,8 +245,9 @@ def hash_numbers(values: Sequence[float], kind: type) -> U64:
             if kind is float
             else np.array(values, np.int64).view(np.uint64)
         )
-    except OverflowError:  # beyond 64 bits
-        return np.array([hash_value(value) for value in values], np.uint64)
+    except OverflowError:  # some are beyond 64 bits; the others have the hash that they have alone
+        each = (hash_numbers([v], kind)[0] if -(1 << 63) <= v < 1 << 63 else hash_value(v) for v in values)
+        return np.array(list(each), np.uint64)
     bits = (bits + SEEDS[kind]) * MIX[0]
     bits ^= bits >> np.uint64(32)
     bits *= MIX[1]

@@ -18,6 +18,7 @@ from tuneloop.core.text import (
     sentences,
     signs,
     tokens,
+    unfinished,
     unlikely,
 )
 from tuneloop.tools.raw_data.fields import Record
@@ -106,12 +107,12 @@ def equation_shares(rows: Sequence[ProfiledRow]) -> tuple[float, float, float, f
     """Rows with one equation, with two, (of those with one) with a false one, (of those with two) with another result."""
     found = [equations(row.solution) for row in rows]
     some = [f for f in found if f]
-    chains = [(f[-1][1], row.said) for f, row in zip(found, rows, strict=True) if len(f) > 1 and row.said]
+    chains = [row for f, row in zip(found, rows, strict=True) if len(f) > 1 and row.said]
     return (
         share_of(len(some), rows),
         share_of(sum(len(f) > 1 for f in found), rows),
         share_of(sum(not all(e[2] for e in f) for f in some), some),
-        share_of(sum(not same_answer(last, said) for last, said in chains), chains),
+        share_of(sum(unfinished(row.solution, row.said) is not None for row in chains), chains),
     )
 
 

@@ -190,6 +190,8 @@ def test_repair_finds_the_one_wrong_sign_and_leaves_wrong_keys_alone():
 def test_a_repair_leaves_grouped_digits_in_place():
     grouped = row("q", "600 + 600 = 1,200. Then 1,200 - 3 = 1,197.", "1197", "1203")
     assert row_operations.repair_from_key([grouped], 0.5) == [grouped]
+    comma = row("q", "3 + 9 = 12, then 12 * 2 = 24, so 24", "24", "6")
+    assert row_operations.repair_from_key([comma], 0.5)[0].solution == "3 + 9 = 12, then 12 / 2 = 6, so 6"
     after = row("q", "6 + 4 = 10. So it is 10, or 1,000 cents.", "10", "24")
     assert row_operations.repair_from_key([after], 0.5)[0].solution == "6 * 4 = 24. So it is 10, or 24 cents."
 
@@ -207,8 +209,14 @@ ASKED = "Ann has 13 pens. She sells 3, gets 11, loses 12 and finds 11 more. How 
         ("4 bags, 2 each, 3 and 2 more?", "4*2=8, 8-6=2, so 4", "4", None),  # 2+2 and 2*2
         (ASKED, "Ten and ten are 20", "20", "Ten and ten are 20"),
         (ASKED, "13-3=10. So 11.", "11", "13-3=10. So 11."),
+        ("Had 5, got 2, paid 8, 3 left?", "5+2=7. 5-8=-3, so he owes 3.", "3", "5+2=7. 5-8=-3, so he owes 3."),
+        ("20 and 3, less 7?", "9+11=20, 20+3=23 apples. 23 apples - 7 apples = 16.", "16",
+         "9+11=20, 20+3=23 apples. 23 apples - 7 apples = 16."),
+        ("200, 20, 10%?", "100+100=200. 200-20=180. 180 * 10% = 18", "18", "100+100=200. 200-20=180. 180 * 10% = 18"),
+        ("9, 7 and 2?", "1+8=9, 9+7=16 pens. So 18.", "18", "1+8=9, 9+7=16 pens. So 18."),
     ],
-    ids=("its last step", "whole", "leads nowhere", "two ways", "no equations", "one equation"),
+    ids=("its last step", "whole", "leads nowhere", "two ways", "no equations", "one equation", "negative", "units", "percent",
+         "mid-sentence"),
 )  # fmt: skip
 def test_a_solution_that_stops_early_gets_its_last_step_or_goes(question, solution, answer, whole):
     kept = row_operations.finish_steps([row(question, solution, answer)])

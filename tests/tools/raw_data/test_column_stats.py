@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tuneloop.tools.raw_data.accumulators import DistinctCount, length_stats
@@ -38,6 +38,7 @@ def facts(rows: list[dict[str, Any]], path: str, size: int = 3) -> Any:
 
 
 @settings(max_examples=60)
+@example(rows=[{"b": 0}, {"b": 1 << 63}, {"b": 0}], size=2)
 @given(st.lists(ROW, max_size=12), st.integers(1, 5))
 def test_batches_do_not_matter(rows, size) -> None:
     one, many = table(rows, max(1, len(rows))), table(rows, size)
