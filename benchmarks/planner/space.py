@@ -30,7 +30,7 @@ from tuneloop.core.directive import Bound
 from tuneloop.core.experiment import Hypothesis, Step
 
 # The policy turns these where answers are letters, and `trust_key` nowhere here, as replies may hold steps everywhere. No
-# source here leaves last steps out, so `finish_steps` would do nothing.
+# recorded run has `finish_steps`, so what it does here is not known.
 LETTERS_ONLY = ("drop_unlikely_labels", "balance_answers")
 ELSEWHERE = (*LETTERS_ONLY, "trust_key", "finish_steps")
 FIXED = ("use_source", "drop_unanswered", "answer_format")
