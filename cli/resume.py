@@ -81,13 +81,19 @@ def take_over(run: RunFolder, settings: Settings) -> None:
 
     Raises InvalidRequestError, InfrastructureError.
     """
-    spec = read_spec(run)
+    read_spec(run)  # one that cannot be read is not signed
     if all(map(os.path.exists, places_of(run))):
         sign_folder(run)
     else:
         from tuneloop.graph.lifecycle.adopt import adopt_run  # brings the graph, as below
 
         adopt_run(run, settings)
+    say_trusted(run)
+
+
+def say_trusted(run: RunFolder) -> None:
+    """Say what the jobs of a run that was signed on its owner's word will read."""
+    spec = read_spec(run)
     read = list(map(str, places_of(run))) or [spec.benchmark, *spec.also, spec.base_model, *spec.datasets]
     click.echo(f"note: run {run.id} is trusted from now on; its jobs read {', '.join(map(printable, read))}", err=True)
 

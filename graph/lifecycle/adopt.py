@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tuneloop.core.errors import InvalidRequestError
-from tuneloop.core.files import json_text
+from tuneloop.core.files import json_text, read_bytes, write_atomic
 from tuneloop.core.layout import RunFolder
 from tuneloop.core.run_spec import Setup
 from tuneloop.core.settings import Settings
@@ -23,12 +23,16 @@ def adopt_run(run: RunFolder, settings: Settings) -> None:
 
     Raises InvalidRequestError where one of them is not what the run stands on; InfrastructureError when it cannot be fetched.
     """
+    before = read_bytes(run.signature).decode() if run.signature.is_file() else None
     trust_folder(run)
     if setup := read_setup(run):
         try:
             move(run, setup, settings)
         except BaseException:
-            run.signature.unlink()
+            if before is None:
+                run.signature.unlink()
+            else:  # as it was
+                write_atomic(run.signature, before)
             raise
 
 

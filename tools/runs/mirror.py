@@ -16,9 +16,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 import tuneloop
 from tuneloop.core.errors import InvalidRequestError
-from tuneloop.core.files import digest, fsync_path, fsync_tree, json_text, open_plain
+from tuneloop.core.files import digest, digest_file, fsync_path, fsync_tree, json_text, open_plain, read_bytes
 from tuneloop.core.layout import Home, RunFolder
-from tuneloop.core.locks import exclusive, is_locked
+from tuneloop.core.locks import exclusive
+from tuneloop.core.run_lease import is_worked_on
 from tuneloop.tools.evaluation.test_access_log import Opening, note_openings, openings_of
 from tuneloop.tools.housekeeping.disk import TRASH, is_trash
 from tuneloop.tools.hub.download import AT_ONCE, MEGA, download_files
@@ -35,7 +36,7 @@ MANIFEST, REPORT = "manifest.json", "report.md"
 LARGEST = 1 << 28  # bytes of a manifest
 # Scratch, in which sealed items lie, and locks; what is made again from the rest, or is this machine's; who brings it back signs.
 LEFT_ANYWHERE = frozenset({"work", "workers", "lock"})
-LEFT_ON_TOP = frozenset({"stamps.json", "stores.json", "events.index.json", "datasets", "signature.json"})
+LEFT_ON_TOP = frozenset({"stamps.json", "stores.json", "events.index.json", "datasets", "signature.json", "lease"})
 OF_FINAL = frozenset({"candidates.json", "stop.json"})  # the rest of it holds items of the sealed test
 Progress = Callable[[str, int, int], None]
 
@@ -62,8 +63,13 @@ class RunCopy(BaseModel):
 
 
 def is_mirrored(name: str) -> bool:
-    """Whether a file of a run is copied: nothing of the sealed test's items, no scratch, no lock, no checkpoint."""
+    """Whether a file of a run is copied: nothing of the sealed test's items, no scratch, no lock, no checkpoint.
+
+    Nor one whose name cannot be brought back everywhere.
+    """
     path = PurePosixPath(name)
+    if not path.parts or "\\" in name:
+        return False
     top = path.parts[0]
     left = top in LEFT_ON_TOP or top.startswith(("datasets-", "checkpoint.sqlite"))
     inner = top != "final" or name in {f"final/{one}" for one in OF_FINAL}
@@ -143,8 +149,8 @@ class Push:
             files={name: file for (name, _), file in zip(found, stored, strict=True)},
             openings=openings,
         )
-        if self.run.report.is_file():  # for people who look into the storage
-            self.put(REPORT, self.run.report.read_bytes())
+        if self.run.report.is_file() and not self.run.report.is_symlink():  # for people who look into the storage
+            self.put(REPORT, read_bytes(self.run.report, follow=False))
         self.put(MANIFEST, json_text(copy.model_dump(mode="json")).encode())
         if before:
             named = {file.sha256 for file in copy.files.values()}
@@ -164,6 +170,13 @@ class Push:
                 f"{self.storage.url} holds {before.experiments} experiments of run {self.run.id}, more than are here: "
                 "it went on elsewhere; move this one aside, then: tuneloop pull"
             )
+        for name in (one for one in before.files if PurePosixPath(one).match("experiments/*/experiment.json")):
+            here = self.run.root / name
+            if here.is_file() and digest_file(here) != before.files[name].sha256:
+                raise InvalidRequestError(
+                    f"{self.storage.url} holds another {name} of run {self.run.id} than is here: it went on elsewhere; "
+                    "move this one aside, then: tuneloop pull"
+                )
 
     def stored(self, path: Path) -> StoredFile:
         """Its size and hash. Raises HubBusyError where it went meanwhile."""
@@ -242,7 +255,7 @@ def push_run(
         while True:
             before = push.sent
             try:
-                return push.once(at_work=is_locked(run.lock) if at_work is None else at_work)
+                return push.once(at_work=is_worked_on(run.root) if at_work is None else at_work)
             except HubBusyError as e:
                 stop()
                 patience.again(e, moved=push.sent > before)
@@ -261,7 +274,10 @@ def pull_run(home: Home, name: str, url: str | None, progress: Progress) -> RunF
     files = [
         RemoteFile(path=path, size=file.size, sha256=file.sha256)
         for path, file in sorted(copy.files.items())
-        if not path or path.startswith("/") or is_mirrored(path)  # a name that is none is refused with the listing
+        if not PurePosixPath(path).parts
+        or path.startswith("/")
+        or "\\" in path
+        or is_mirrored(path)  # a name that is none is refused with the listing
     ]
     listing = HubListing(commit=digest(json_text(copy.model_dump(mode="json"))), files=tuple(files))
     hub, wanted = ObjectHub(storage, lambda _: listing, key_of), HubRequest(storage.url, "run")
@@ -270,14 +286,19 @@ def pull_run(home: Home, name: str, url: str | None, progress: Progress) -> RunF
         if not run.root.exists():
             download_files(hub, wanted, part, partial(progress, f"{wanted} (MB)"))
             fsync_tree(part)
+            note_openings(home, openings_in(copy, RunFolder(part)))  # first: a kill in between must not lose them
             part.rename(run.root)
             fsync_path(home.runs)
-    lineage = lineage_of(run)
-    told = [one for one in copy.openings if not {one.run, one.of}.isdisjoint(lineage)]
-    opened = run.report_json.is_file() and read_spec(run).evaluated  # whatever the manifest says
-    own = [Opening(test="elsewhere", run=name)] if opened and not any(one.run == name for one in told) else []
-    note_openings(home, [*told, *own])
     return run
+
+
+def openings_in(copy: RunCopy, part: RunFolder) -> list[Opening]:
+    """Openings of sealed tests that come with a run whose files are in the folder `part`."""
+    lineage = (copy.run, *lineage_of(part)[1:])
+    told = [one for one in copy.openings if not {one.run, one.of}.isdisjoint(lineage)]
+    opened = part.report_json.is_file() and read_spec(part).evaluated  # whatever the manifest says
+    own = [Opening(test="elsewhere", run=copy.run)] if opened and not any(one.run == copy.run for one in told) else []
+    return [*told, *own]
 
 
 def check_copy(copy: RunCopy, run: RunFolder) -> None:

@@ -111,6 +111,33 @@ def test_what_is_there_is_not_sent_again_and_what_went_is_removed(home: Home, st
     assert len(after.keys() - before.keys()) == 1
 
 
+def test_neither_a_lease_nor_what_a_link_leads_to_nor_an_odd_name_is_copied(home: Home, tmp_path: Path) -> None:
+    run, store = home.run("open"), Store(f"file://{tmp_path}/store")
+    write_atomic(run.root / "lease" / "1.json", "{}")
+    write_atomic(run.root / "a\\b", "x")
+    write_atomic(tmp_path / "private", "private")
+    run.report.unlink(missing_ok=True)
+    run.report.symlink_to(tmp_path / "private")
+    assert not [name for name in push(run, store) if "lease" in name or "\\" in name or name == "report.md"]
+    assert "report.md" not in store.objects("/runs/open")
+
+
+def test_an_opened_test_is_noted_before_the_run_is_there(home: Home, tmp_path: Path, monkeypatch) -> None:
+    store, other = Store(f"file://{tmp_path}/store"), Home(tmp_path / "other")
+    push(home.run("done"), store)
+    rename = Path.rename
+
+    def killed(path: Path, target: Path) -> Path:
+        if target == other.run("done").root:
+            raise KeyboardInterrupt
+        return rename(path, target)
+
+    monkeypatch.setattr(Path, "rename", killed)
+    with pytest.raises(KeyboardInterrupt):
+        pull(other, "done", store)
+    assert [row["run"] for row in read_lines(other.benchmarks / "reads.jsonl")] == ["done"]
+
+
 def test_of_an_open_experiment_no_job_and_no_half_model(home: Home, store: Store) -> None:
     run = home.run("open")
     write_atomic(run.experiment(3).model / "model.safetensors", b"half")
@@ -166,7 +193,7 @@ def test_an_object_that_is_not_its_hash_is_refused(home: Home, store: Store, tmp
         assert content(pull(other, "done", store), names) == content(run, names)
 
 
-@pytest.mark.parametrize("name", ["../up", "a/../../up", "/etc/x", ".download/x", "a\\b", ""])
+@pytest.mark.parametrize("name", ["../up", "a/../../up", "/etc/x", ".download/x", "a\\b", "", "."])
 def test_a_hostile_manifest_writes_nothing_outside(home: Home, tmp_path: Path, name: str) -> None:
     store, other = Store(f"file://{tmp_path}/store"), Home(tmp_path / "other")
     push(home.run("done"), store)
@@ -211,7 +238,13 @@ def test_neither_another_run_nor_more_of_this_one_is_written_over(home: Home, tm
     rewrite(store, "open", lambda found: found.update(experiments=9))
     with pytest.raises(InvalidRequestError, match="holds 9 experiments of run open, more than are here"):
         push(run, store)
-    rewrite(store, "open", lambda found: found.update(experiments=0, created="2020"))
+    rewrite(store, "open", lambda found: found.update(experiments=0))
+    push(run, store)
+    result = "experiments/001/experiment.json"
+    rewrite(store, "open", lambda found: found["files"].update({result: found["files"]["run.yaml"]}))
+    with pytest.raises(InvalidRequestError, match=f"holds another {result} of run open than is here"):
+        push(run, store)
+    rewrite(store, "open", lambda found: found.update(files={}, created="2020"))
     with pytest.raises(InvalidRequestError, match="holds another run of this name, begun 2020"):
         push(run, store)
 
