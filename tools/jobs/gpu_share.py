@@ -52,11 +52,20 @@ def training_devices(settings: Settings, spec: RunSpec, device: str) -> Devices:
 
     On a CPU, and where jobs run on other machines, one process unless the settings say more.
     """
-    memory = gpu_memory() if device == "cuda" and spec.executor == "local" else {}
-    named = os.environ.get("CUDA_VISIBLE_DEVICES")
-    count = len(memory if named is None else named.split(",")) // spec.parallel
-    usual = max(1, count) if memory else 1
-    return Devices(settings.train_processes or usual, settings.train_sharding, min(memory.values(), default=None))
+    count, memory = usable_gpus() if device == "cuda" and spec.executor == "local" else (0, None)
+    usual = max(1, count // spec.parallel)
+    return Devices(settings.train_processes or usual, settings.train_sharding, memory)
+
+
+def usable_gpus() -> tuple[int, int | None]:
+    """How many GPUs this process may use, and the bytes of the smallest; None where they are not named by index."""
+    there = gpu_memory()
+    try:
+        own = visible_gpus()
+    except InvalidRequestError:
+        names = [name for name in os.environ["CUDA_VISIBLE_DEVICES"].split(",") if name.strip()]
+        return min(len(names), len(there)), None
+    return len(own), min((there[gpu] for gpu in own), default=None)
 
 
 def check_training_devices(spec: RunSpec, settings: Settings) -> None:

@@ -95,8 +95,17 @@ def test_a_training_has_a_process_for_each_gpu(run: RunFolder, monkeypatch: pyte
     assert training_devices(settings, spec.model_copy(update={"parallel": 2}), "cuda").processes == 2
     assert training_devices(settings, spec, "cpu") == Devices(1)
     assert training_devices(settings, spec.model_copy(update={"executor": "slurm"}), "cuda") == Devices(1)
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "GPU-8932f937,GPU-1c2f")
-    assert training_devices(settings, spec, "cuda").processes == 2
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "GPU-8932f937,GPU-1c2f,")
+    assert training_devices(settings, spec, "cuda") == Devices(2, "auto", None)
+
+
+def test_only_gpus_that_are_there_and_visible_count(run: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    spec, settings = RunSpec(benchmark="b", base_model="m"), Settings()
+    monkeypatch.setattr(gpu_share, "gpu_memory", lambda: {0: 80 << 30, 1: 8 << 30})
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,2,3,")
+    assert training_devices(settings, spec, "cuda") == Devices(1, "auto", 80 << 30)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    assert training_devices(settings, spec, "cuda") == Devices(1, "auto", None)
 
 
 @pytest.mark.parametrize(
