@@ -216,14 +216,20 @@ def _remote(name: str, info: dict[str, Any]) -> RemoteFile:
 
 
 def _local_rows(root: Path) -> Iterator[RemoteFile]:
-    """Plain files. Raises InvalidRequestError at a link, which could lead anywhere."""
+    """Plain files. Raises InvalidRequestError at a link, also the root itself: it could lead anywhere."""
+    _refuse_link(root)
     for folder, names, files in os.walk(root):
         for path in (Path(folder) / name for name in (*names, *files)):
-            if path.is_symlink():
-                raise InvalidRequestError(f"file://{path} is a symbolic link; right is the file itself")
+            _refuse_link(path)
             if path.name in files and path.is_file():
                 seen = path.stat()
                 yield _remote(str(path.relative_to(root)), {"size": seen.st_size, "mtime": seen.st_mtime})
+
+
+def _refuse_link(path: Path) -> None:
+    """Raises InvalidRequestError for a symbolic link."""
+    if path.is_symlink():
+        raise InvalidRequestError(f"file://{path} is a symbolic link; right is the file itself")
 
 
 def check_storage(url: str) -> None:

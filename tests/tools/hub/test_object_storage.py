@@ -116,6 +116,10 @@ def test_a_link_is_refused(tmp_path: Path) -> None:
     (tmp_path / "d" / "rows.jsonl").symlink_to("/etc/passwd")
     with pytest.raises(InvalidRequestError, match="is a symbolic link; right is the file itself"):
         fetch_objects(f"file://{tmp_path}/d", "dataset", tmp_path / "home")
+    (tmp_path / "e").symlink_to(tmp_path / "d")
+    for link in ("d/rows.jsonl", "e"):
+        with pytest.raises(InvalidRequestError, match="is a symbolic link; right is the file itself"):
+            fetch_objects(f"file://{tmp_path}/{link}", "dataset", tmp_path / "home")
 
 
 def test_a_listing_is_bounded(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
