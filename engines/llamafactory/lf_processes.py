@@ -14,7 +14,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -77,13 +77,16 @@ def check_resumable(checkpoint: str, count: int) -> None:
             )
 
 
-def run_together(argv: Sequence[str], count: int) -> NoReturn:
-    """Run `argv` in this Python as `count` processes, and end as the first that ended badly."""
+def run_together(argv: Sequence[str], count: int, at_end: Callable[[], object] = lambda: None) -> NoReturn:
+    """Run `argv` in this Python as `count` processes, call `at_end`, and end as the first that ended badly."""
     store = TCPStore(HOST, 0, is_master=True, wait_for_workers=False)
     together = Together(argv, count, store.port)
     signal.signal(signal.SIGTERM, together.stop)
-    together.start()
-    first = together.wait()
+    try:
+        together.start()
+        first = together.wait()
+    finally:
+        at_end()
     if first is None:
         sys.exit(0)
     code = together.processes[first].returncode

@@ -145,7 +145,7 @@ def main(file: Path) -> None:
         os.environ[RESUME] = str(newest_whole(out) or "")
         count = torch.cuda.device_count()
         if count > 1:  # one process each: several in one would be copies that cannot draw replies
-            run_together([__file__, str(file)], count)
+            run_together([__file__, str(file)], count, (Path(job["exchange"]) / OVER).touch)
     STOP.listen()
     try:
         trainer = make_trainer(job)
