@@ -64,7 +64,7 @@ class ParameterTools(CatalogTools):
         card, device = self._model()
         try:
             devices = self.scope.run_tools().devices
-            situation = distribute(ConfigContext(parse_config(yaml), self._catalog(), card, device), devices)
+            situation = distribute(ConfigContext(parse_config(yaml), self._catalog(), card, device), devices, longest)
         except ConfigError as e:
             raise ToolError(str(e)) from e
         found = estimate_memory(situation, tokens=longest)

@@ -83,18 +83,31 @@ def _rank(context: ConfigContext, method: str, low_rank: str) -> int:
 
 
 def memory_finding(context: ConfigContext, available: int) -> Finding | None:
-    """A finding when the estimate is near or above `available` bytes."""
+    """A finding when the estimate is near or above `available` bytes.
+
+    On a GPU no error where only rows as long as `cutoff_len` would be too large: the data may be shorter.
+    """
     need = estimate_memory(context)
+    least = need if context.device == "cpu" else estimate_memory(context, tokens=least_tokens(context))
     if context.device == "cpu":  # which all processes share
         available //= context.processes
     if need.total <= 0.9 * available:
         return None
+    surely = least.total > 1.3 * available
+    need = least if surely else need
     parts = {name: size for name, size in need.components.items() if name != "runtime"}
     largest = max(parts, key=lambda name: parts[name])
     key, cure = CURES.get(largest) or (SMALLER if context.method == "full" else QUANTIZED)
-    text = f"needs about {format_gib(need.total)} ({largest} {format_gib(parts[largest])}) of {format_gib(available)}; {cure}"
-    level = "error" if need.total > 1.3 * available else "warning"
-    return Finding(level, context.config.lines.get(key, 0), key, text)  # type: ignore[arg-type]
+    size = f"{format_gib(need.total)} ({largest} {format_gib(parts[largest])}) of {format_gib(available)}"
+    where = "" if surely or least == need else " where rows have cutoff_len tokens"
+    level = "error" if surely else "warning"
+    return Finding(level, context.config.lines.get(key, 0), key, f"needs about {size}{where}; {cure}")  # type: ignore[arg-type]
+
+
+def least_tokens(context: ConfigContext, longest: int | None = None) -> int:
+    """Tokens that the longest row has at least: `longest`, where the data are known; of packed rows `cutoff_len`."""
+    packs = context.set("packing", "neat_packing") or (context.stage == "pt" and context.get("packing") is not False)
+    return int(context.get("cutoff_len")) if packs else max(1, longest or 1)
 
 
 def largest_batch(context: ConfigContext, available: int, tokens: int | None = None) -> int:

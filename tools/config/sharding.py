@@ -10,7 +10,7 @@ from typing import Any
 from tuneloop.tools.config.aliases import zero
 from tuneloop.tools.config.config_text import Config
 from tuneloop.tools.config.context import ConfigContext
-from tuneloop.tools.config.memory import estimate_memory
+from tuneloop.tools.config.memory import estimate_memory, least_tokens
 from tuneloop.tools.config.rules_distributed import distributed_rules
 
 AUTO, DDP = "auto", "ddp"
@@ -46,8 +46,11 @@ def share_step(batch: int, accumulation: int, processes: int) -> tuple[int, int]
     return count, batch * math.gcd(accumulation, count) // count
 
 
-def distribute(context: ConfigContext, devices: Devices) -> ConfigContext:
-    """The context of a run's training on these devices: its share of a step, and how its state is split."""
+def distribute(context: ConfigContext, devices: Devices, longest: int | None = None) -> ConfigContext:
+    """The context of a run's training on these devices: its share of a step, and how its state is split.
+
+    `longest`: tokens of the longest row; None: not known, and weights and optimizer alone say what fits.
+    """
     batch, accumulation = (
         int(context.get(key) or 1) for key in ("per_device_train_batch_size", "gradient_accumulation_steps")
     )
@@ -58,8 +61,8 @@ def distribute(context: ConfigContext, devices: Devices) -> ConfigContext:
     if devices.asked != AUTO:
         return split_by(shared, devices.asked)
     found = list(_possible(shared))
-    memory = devices.memory
-    fits = (one for one in found if memory is None or estimate_memory(one).total <= ROOM * memory)
+    memory, tokens = devices.memory, least_tokens(context, longest)
+    fits = (one for one in found if memory is None or estimate_memory(one, tokens=tokens).total <= ROOM * memory)
     return next(fits, found[-1])
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from tuneloop.core.errors import InfrastructureError
-from tuneloop.core.files import digest, digest_file, read_model, write_atomic, write_json
+from tuneloop.core.files import checked, digest, digest_file, read_model, write_atomic, write_json
 from tuneloop.core.frozen import Frozen
 from tuneloop.core.job import Command, JobStatus
 from tuneloop.core.layout import ExperimentFolder, job_input_file
@@ -17,7 +18,8 @@ from tuneloop.tools.config.grpo_config import as_sft, is_grpo
 from tuneloop.tools.config.installed import installed_catalog
 from tuneloop.tools.config.memory import training_bytes
 from tuneloop.tools.config.model_card import read_model_card
-from tuneloop.tools.config.sharding import distribute, sharding_values
+from tuneloop.tools.config.sharding import DDP, distribute, sharding_values
+from tuneloop.tools.data_gate.report import Lengths
 from tuneloop.tools.housekeeping.disk import check_room, remove_path
 from tuneloop.tools.jobs.machine import ENGINES, THREADS, job_limits
 from tuneloop.tools.jobs.run_tools import RunTools
@@ -55,7 +57,7 @@ def _launch(run_tools: RunTools, folder: ExperimentFolder, name: str, out: Path,
     if read_key(folder, name) != key:
         remove_path(out)
         (inputs / SPLIT).unlink(missing_ok=True)
-    split = how_to_split(run_tools, folder, inputs / SPLIT)
+    split = how_to_split(run_tools, folder, inputs / SPLIT, out)
     if run_tools.status(folder.jobs, name)[0].state != "running":
         (inputs / DISCARD).unlink(missing_ok=True)
     write_atomic(inputs / "config.yaml", final({**asked, **sharding_values(split.sharding)}))
@@ -94,8 +96,8 @@ class Split(Frozen):
         return {"FORCE_TORCHRUN": "1", "NPROC_PER_NODE": str(self.processes), **shared}
 
 
-def how_to_split(run_tools: RunTools, folder: ExperimentFolder, kept: Path) -> Split:
-    """By what is there now; a training that has begun stays split as it is.
+def how_to_split(run_tools: RunTools, folder: ExperimentFolder, kept: Path, out: Path) -> Split:
+    """By what is there now; a training that has a checkpoint in `out` stays split as it is.
 
     Raises InfrastructureError where its checkpoints need more GPUs than there are.
     """
@@ -103,15 +105,15 @@ def how_to_split(run_tools: RunTools, folder: ExperimentFolder, kept: Path) -> S
     now = Split(
         processes=devices.processes, sharding=case.sharding, asked=run_tools.settings.train_processes is not None
     )
-    if not kept.is_file():
+    if not kept.is_file() or not any(out.glob("checkpoint-*")):
         return now
     begun = read_model(kept, Split)
-    if not begun.sharding.startswith("zero"):
-        return now.model_copy(update={"sharding": begun.sharding})
-    if now.processes < begun.processes and any((folder.model).glob("checkpoint-*")):
+    if not begun.sharding.startswith("zero"):  # whole states, which any number of processes can read
+        return now.model_copy(update={"sharding": begun.sharding if now.processes > 1 else DDP})
+    if now.processes < begun.processes:
         raise InfrastructureError(
             f"the training of experiment {folder.number} is split over {begun.processes} GPUs by {begun.sharding}, and its "
-            f"checkpoints cannot go on with {now.processes}: make {begun.processes} visible, or delete {folder.model}; "
+            f"checkpoints cannot go on with {now.processes}: make {begun.processes} visible, or delete {out}; "
             "then `tuneloop resume`"
         )
     return begun
@@ -151,7 +153,14 @@ def config_context(run_tools: RunTools, folder: ExperimentFolder) -> ConfigConte
     if grpo := is_grpo(config.values):
         config = Config(as_sft(config.values))
     context = ConfigContext(config, catalog, card, run_tools.setup.device)
-    return context if grpo else distribute(context, run_tools.devices)
+    return context if grpo else distribute(context, run_tools.devices, longest_row(folder))
+
+
+def longest_row(folder: ExperimentFolder) -> int | None:
+    """Tokens of the experiment's longest row, by its data report; None: there is none, or it does not say."""
+    file = folder.data / "report.json"
+    lengths = read_model(file, dict[str, Any]).get("lengths") if file.is_file() else None
+    return checked(file, lengths, Lengths).longest or None if lengths else None
 
 
 def start_smoke_run(run_tools: RunTools, folder: ExperimentFolder) -> str:

@@ -60,3 +60,19 @@ def test_finding(seen) -> None:
     assert near
     assert above
     assert (near.level, above.level) == ("warning", "error")
+
+
+def test_on_a_gpu_only_what_surely_does_not_fit_is_an_error(catalog: Catalog, card: ModelCard) -> None:
+    def found(text: str, available: int) -> str:
+        config = parse_config(f"finetuning_type: full\nper_device_train_batch_size: 4096\n{text}")
+        finding = memory_finding(ConfigContext(config, catalog, card, "cuda"), available)
+        assert finding is not None
+        return f"{finding.level}: {finding.text}"
+
+    asked = parse_config("finetuning_type: full\nper_device_train_batch_size: 4096")
+    total = estimate_memory(ConfigContext(asked, catalog, card, "cuda")).total
+    least = 800 << 20  # what the driver takes
+    assert found("", total // 2).startswith("warning: needs about")
+    assert "where rows have cutoff_len tokens; lower" in found("", total // 2)
+    assert found("packing: true", total // 2).startswith("error: ")
+    assert found("", least // 2).startswith("error: ")

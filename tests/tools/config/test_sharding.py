@@ -55,6 +55,15 @@ def test_the_first_way_that_fits_is_taken(large: Any, with_deepspeed: Catalog) -
     assert finding is not None and finding.level == "error"
 
 
+def test_the_longest_row_decides_where_it_is_known(large: Any, with_deepspeed: Catalog) -> None:
+    case = large(packages=with_deepspeed, per_device_train_batch_size=32, cutoff_len=8192)
+    room = Devices(8, memory=int(estimate_memory(distribute(case, Devices(8, "ddp")), tokens=64).total / 0.9) + 1)
+    assert distribute(case, room).sharding == distribute(case, room, 64).sharding == "ddp"
+    assert distribute(case, room, 8192).sharding != "ddp"
+    packed = large(packages=with_deepspeed, per_device_train_batch_size=32, cutoff_len=8192, packing=True)
+    assert distribute(packed, room).sharding != "ddp", "packed rows are all of cutoff_len tokens"
+
+
 def test_without_deepspeed_pytorch_splits(large: Any) -> None:
     need = estimate_memory(distribute(large(), Devices(8, "fsdp"))).total
     found = distribute(large(), Devices(8, memory=int(need / 0.9) + 1))

@@ -15,7 +15,7 @@ from tuneloop.tools.config.sharding import Devices
 from tuneloop.tools.engines import Engine
 from tuneloop.tools.jobs.run_tools import RunTools
 from tuneloop.tools.training import methods
-from tuneloop.tools.training.launch import Split, how_to_split, start_smoke_run
+from tuneloop.tools.training.launch import Split, how_to_split, longest_row, start_smoke_run
 
 CONFIG = "finetuning_type: full\nlearning_rate: 1.0e-3\ntemplate: chatml\n"
 
@@ -37,11 +37,21 @@ def test_two_processes_find_each_other_in_a_sandbox(tmp_path: Path, tiny: Path, 
     assert engine_config(folder, "smoke_run").values["per_device_train_batch_size"] == 4
 
 
+def test_the_longest_row_is_known_with_the_data_report(tmp_path: Path, tiny: Path) -> None:
+    folder = experiment(run_of(tmp_path, tiny), CONFIG)
+    assert longest_row(folder) is None
+    write_json(folder.data / "report.json", {"rows": 24, "lengths": {"longest": 77}})
+    assert longest_row(folder) == 77
+    (folder.data / "report.json").unlink()
+    assert longest_row(folder) is None
+
+
 @pytest.mark.parametrize(
     ("begun", "there", "now"),
     [
         (("zero3", 4), 8, ("zero3", 4)),
         (("fsdp", 4), 2, ("fsdp", 2)),
+        (("fsdp", 4), 1, ("ddp", 1)),
         (("ddp", 2), 4, ("ddp", 4)),
         (("zero2", 4), 2, None),
     ],
@@ -58,13 +68,16 @@ def test_a_training_that_has_begun_stays_split_as_it_is(
     run_tools = run_of(tmp_path, tiny)
     monkeypatch.setattr(RunTools, "devices", Devices(there))
     folder, kept = experiment(run_tools, CONFIG), tmp_path / "split.json"
-    assert how_to_split(run_tools, folder, kept) == Split(processes=there, sharding="ddp", asked=False)
+    fresh = Split(processes=there, sharding="ddp", asked=False)
+    assert how_to_split(run_tools, folder, kept, folder.model) == fresh
     write_json(kept, {"sharding": begun[0], "processes": begun[1], "asked": False})
+    assert how_to_split(run_tools, folder, kept, folder.model) == fresh, "without a checkpoint nothing binds"
     (folder.model / "checkpoint-8").mkdir(parents=True)
+    assert how_to_split(run_tools, folder, kept, tmp_path / "smoke_run_model") == fresh
     if now is None:
         with pytest.raises(InfrastructureError, match="over 4 GPUs by zero2, and its checkpoints cannot go on with 2"):
-            how_to_split(run_tools, folder, kept)
+            how_to_split(run_tools, folder, kept, folder.model)
     else:
-        found = how_to_split(run_tools, folder, kept)
+        found = how_to_split(run_tools, folder, kept, folder.model)
         assert (found.sharding, found.processes) == now
-        assert found.environment(1) == {"FORCE_TORCHRUN": "1", "NPROC_PER_NODE": str(now[1])}
+        assert found.environment(1) == ({"FORCE_TORCHRUN": "1", "NPROC_PER_NODE": str(now[1])} if now[1] > 1 else {})
