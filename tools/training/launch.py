@@ -57,8 +57,12 @@ def _launch(run_tools: RunTools, folder: ExperimentFolder, name: str, out: Path,
     if read_key(folder, name) != key:
         remove_path(out)
         (inputs / SPLIT).unlink(missing_ok=True)
-    split = how_to_split(run_tools, folder, inputs / SPLIT, out)
-    if run_tools.status(folder.jobs, name)[0].state != "running":
+    running = run_tools.status(folder.jobs, name)[0].state == "running"
+    if running and (inputs / SPLIT).is_file():  # it may write its first checkpoint yet
+        split = read_model(inputs / SPLIT, Split)
+    else:
+        split = how_to_split(run_tools, folder, inputs / SPLIT, out)
+    if not running:
         (inputs / DISCARD).unlink(missing_ok=True)
     write_atomic(inputs / "config.yaml", final({**asked, **sharding_values(split.sharding)}))
     write_json(inputs / SPLIT, split.model_dump())

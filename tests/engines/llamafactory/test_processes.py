@@ -16,6 +16,7 @@ import pytest
 from tests.engines.llamafactory.test_continuing import Training
 from tuneloop.core.files import write_json
 from tuneloop.tools.config.sharding import share_step
+from tuneloop.tools.engines import Engine
 from tuneloop.tools.jobs.machine import ENGINES
 
 SCRIPTS = ENGINES / "llamafactory"
@@ -152,3 +153,13 @@ print(json.dumps([of(*case) for case in json.load(sys.stdin)]))
     argv = [str(llamafactory.python), "-c", asked]
     done = subprocess.run(argv, cwd=SCRIPTS, input=json.dumps(cases), capture_output=True, text=True, check=True)
     assert [tuple(found) for found in json.loads(done.stdout)] == [share_step(*case) for case in cases]
+
+
+@pytest.mark.parametrize("sign", [signal.SIGKILL, signal.SIGTERM])
+def test_the_end_is_told_also_of_processes_that_are_killed(tmp_path: Path, llamafactory: Engine, sign: int) -> None:
+    child = f"import os; os.kill(os.getpid(), {int(sign)})"
+    code = f"import lf_processes, pathlib; lf_processes.run_together(['-c', {child!r}], 2, pathlib.Path('over').touch)"
+    done = subprocess.run(
+        [llamafactory.python, "-c", code], cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(SCRIPTS)}
+    )
+    assert done.returncode == -sign and (tmp_path / "over").is_file()
