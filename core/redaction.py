@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import unquote
 
 from pydantic import SecretStr
 
@@ -19,6 +19,8 @@ NAMED = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD|CREDENTIALS)$", re.IGNORECASE)
 LOOKS = re.compile(
     r"\b(sk-[A-Za-z0-9_-]{16,}|hf_[A-Za-z0-9]{20,}|gh[pousr]_[A-Za-z0-9]{20,}|xox[abprs]-[A-Za-z0-9-]{10,})"
 )
+# Of an address: up to its first `@`, or up to its last one where the password has some; and as an option.
+PASSWORDS = tuple(map(re.compile, (r"://[^:@/?]*:(.*?)@", r"://[^:@/?]*:(.*)@", r"[?&](?:ssl)?password=([^&]*)")))
 
 
 class SecretRedactor:
@@ -46,5 +48,11 @@ def collect_secrets(settings: Settings, environment: Mapping[str, str] = os.envi
     own = [value.get_secret_value() for _, value in settings if isinstance(value, SecretStr)]
     programs = [how.env for how in settings.servers.values() if isinstance(how, McpProgram)]
     more = [value for named in (environment, *programs) for name, value in named.items() if NAMED.search(name)]
-    stores = [urlsplit(url or "").password or "" for url in (settings.checkpoint_url, settings.team_url)]
+    stores = [word for url in (settings.checkpoint_url, settings.team_url) for word in url_passwords(url or "")]
     return SecretRedactor((*own, settings.mcp_token or "", *stores, *more))
+
+
+def url_passwords(url: str) -> list[str]:
+    """What may be a password in an address, also in one that is malformed, as it is written and decoded."""
+    found = [word for pattern in PASSWORDS for word in pattern.findall(url)]
+    return [*found, *map(unquote, found)]

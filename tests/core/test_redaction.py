@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tuneloop.core.redaction import SecretRedactor, collect_secrets
 from tuneloop.core.settings import Settings
 
@@ -25,6 +27,22 @@ def test_every_key_of_the_settings_and_of_the_environment() -> None:
     environment = {"ANTHROPIC_API_KEY": "anthropic-key", "MY_PASSWORD": "opensesame", "PATH": "/usr/bin:/bin"}
     said = "openai-key hub-token-1 server-token anthropic-key opensesame store-pass /usr/bin:/bin"
     assert collect_secrets(settings, environment).blot(said) == f"{'[secret] ' * 6}/usr/bin:/bin"
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("postgresql://u:sec/ret-12@h/db", "sec/ret-12"),
+        ("postgresql://u:se@cret-12@h/db", "se@cret-12"),
+        ("postgresql://u:secret-12@[::1/db", "secret-12"),
+        ("postgresql://u:secret%2F12@h/db?application_name=a@b", "secret/12 secret%2F12"),
+        ("postgresql://h/db?user=u&password=secret-12&sslmode=require", "secret-12"),
+        ("postgresql://h/db", ""),
+    ],
+)
+def test_passwords_of_addresses_however_they_are_written(url: str, said: str) -> None:
+    settings = Settings().model_copy(update={"team_url": url})
+    assert collect_secrets(settings, {}).blot(said).split() == ["[secret]"] * len(said.split())
 
 
 def test_half_a_surrogate_pair_can_be_written_down_afterwards() -> None:
