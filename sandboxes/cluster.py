@@ -19,6 +19,7 @@ import os
 import shlex
 import sys
 import tempfile
+import threading
 import time
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -71,16 +72,30 @@ class Scheduler(ABC):
         self.listed: dict[str, Seen] | None = None
         self.next_question, self.pause = 0.0, OFTEN
         self.heard, self.problem = time.monotonic(), ""
+        self.asking = threading.Lock()
 
     def jobs(self, *, now: bool = False) -> dict[str, Seen] | None:
-        """Name → job of this user that waits or runs; None while the scheduler does not answer."""
+        """Name → job of this user that waits or runs; None while the scheduler does not answer.
+
+        One thread asks at a time; the others are told what was listed before, unless they ask for what is true `now`.
+        """
         if not now and time.monotonic() < self.next_question:
             return self.listed
+        if not self.asking.acquire(blocking=now):
+            return self.listed
+        try:
+            return self._ask()
+        finally:
+            self.asking.release()
+
+    def _ask(self) -> dict[str, Seen] | None:
+        due = time.monotonic() >= self.next_question
         try:
             self.listed, self.pause = self.list_jobs(), OFTEN
             self.heard = time.monotonic()
         except InfrastructureError as e:
-            self.listed, self.pause, self.problem = None, min(SELDOM, 2 * self.pause), str(e)
+            self.listed, self.problem = None, str(e)
+            self.pause = min(SELDOM, 2 * self.pause) if due else self.pause
         self.next_question = time.monotonic() + self.pause
         return self.listed
 
@@ -186,7 +201,7 @@ class ClusterSandbox(ABC):
         Raises InfrastructureError for a job that would wait for ever.
         """
         if (folder / "exit.json").exists() or not (folder / TICKET).exists():
-            return self.inner.poll(folder)
+            return self.inner.poll(folder, elsewhere=not (folder / CLAIM).exists())  # one of a node was settled
         listed = self.scheduler.jobs()
         seen = (listed or {}).get(job_name(folder))
         if seen and seen.hopeless and not (folder / "stop").exists():
@@ -221,7 +236,7 @@ class ClusterSandbox(ABC):
                 self._write_down(folder, ended, never_begun)
             (folder / TICKET).unlink(missing_ok=True)  # nobody has it any more
             self.scheduler.forget(folder)
-        return self.inner.poll(folder)
+        return self.inner.poll(folder, elsewhere=False)
 
     def _waits_again(self, folder: Path, ended: Ended) -> bool:
         """Hand over anew what the scheduler put out of its queue. Raises InfrastructureError where no place can come."""

@@ -42,12 +42,12 @@ class DockerSandbox(LocalSandbox):
         """The container's plan; its supervisor creates it. Raises InvalidRequestError, InfrastructureError."""
         return plan_container(folder, command, self.image)
 
-    def poll(self, folder: Path) -> JobStatus:
+    def poll(self, folder: Path, *, elsewhere: bool = True) -> JobStatus:
         """From the folder; a container that has outlived its supervisor gets another one."""
-        status = super().poll(folder)
+        status = super().poll(folder, elsewhere=elsewhere)
         if status.state == "lost" and (folder / PIPES).exists():
             adopt_container(folder)
-            return super().poll(folder)
+            return super().poll(folder, elsewhere=elsewhere)
         return status
 
 

@@ -19,11 +19,12 @@ from typing import Any
 
 import tuneloop
 from tuneloop.core.errors import DamagedFileError, InfrastructureError
+from tuneloop.core.file_systems import network_kind
 from tuneloop.core.files import read_bytes, read_model, write_atomic
 from tuneloop.core.job import CLAIM, Command, Exit, JobStatus, Power
 from tuneloop.core.lease import find_lease
 from tuneloop.core.locks import is_locked, lock_file, try_lock
-from tuneloop.core.run_lease import FENCE, FOLDER, LARGEST, LOST, machine_of, sign_of
+from tuneloop.core.run_lease import FOLDER, LARGEST, LOST, machine_of, sign_of
 from tuneloop.sandboxes import seccomp
 
 ROOT = Path(tuneloop.__file__).parent.parent
@@ -32,6 +33,7 @@ BOOT = (
     " main(sys.argv[2], int(sys.argv[3]))"
 )
 START_SECONDS = 60.0
+FENCE = LOST - 10.0  # seconds of silence after which a supervisor looks whether another machine began its job anew
 GPU_QUERY = ("--query-gpu=index,memory.total", "--format=csv,noheader,nounits")
 GPU_SECONDS = 30.0
 
@@ -61,7 +63,7 @@ class LocalSandbox(ABC):
 
     kind: str
     powers: frozenset[Power]
-    stop_seconds = 30.0
+    stop_seconds = LOST + 30.0  # one of another machine counts as alive for LOST seconds
 
     @property
     def note(self) -> str:
@@ -95,12 +97,13 @@ class LocalSandbox(ABC):
         except (OSError, subprocess.SubprocessError) as e:
             raise InfrastructureError(f"{folder}: the job cannot be started: {e}") from e
 
-    def poll(self, folder: Path) -> JobStatus:
-        """From the folder alone; never blocks."""
+    def poll(self, folder: Path, *, elsewhere: bool = True) -> JobStatus:
+        """From the folder alone; never blocks. `elsewhere`: also believe signs of life of another machine's supervisor."""
         if not (folder / "command.json").exists():
             return JobStatus(state="absent")
         lock = folder / "lock"
-        alive = is_locked(lock) or lives_elsewhere(lock)  # before exit.json, which is written while the lock is held
+        # Before exit.json, which is written while the lock is held.
+        alive = is_locked(lock) or (elsewhere and lives_elsewhere(lock))
         if (folder / "exit.json").exists():
             return JobStatus(state="over", exit=read_model(folder / "exit.json", Exit))
         return JobStatus(state="running" if alive else "lost")
@@ -130,10 +133,13 @@ def shows_life(what: Path, seen: float, lost: float) -> bool:
 
 
 def lives_elsewhere(lock: Path) -> bool:
-    """Whether a supervisor on another machine, whose lock may not be seen here, gives signs of life."""
+    """Whether a supervisor on another machine, whose lock may not be seen here, gives signs of life.
+
+    On a local file system another machine is this one before it was booted anew.
+    """
     try:
         machine = named_in(lock)[1]
-        foreign = machine not in ("", machine_of(lock.parent))
+        foreign = machine not in ("", machine_of(lock.parent)) and bool(network_kind(lock.parent))
         return foreign and shows_life(lock, sign_of(lock) or 0.0, LOST)
     except (FileNotFoundError, DamagedFileError):
         return False

@@ -117,7 +117,10 @@ class Supervisor:
         return self.plan.runner > 0 and not os.path.exists(f"/proc/{self.plan.runner}")
 
     def is_taken_over(self) -> bool:
-        """Give signs of life. True: none came for so long that another machine has taken the run, which begins the job anew."""
+        """Give signs of life. True: none came for so long that another machine has taken the run, which begins the job anew.
+
+        A job on a node of a cluster always belongs to a run of another machine; its runner answers for it.
+        """
         now = time.clock_gettime(time.CLOCK_BOOTTIME)
         silent = now - self.signed
         if silent < SIGN:
@@ -126,7 +129,7 @@ class Supervisor:
             os.utime(self.plan.lock)
             if self.plan.lease:
                 os.utime(self.plan.lease)
-            taken = silent > self.plan.fence and other_machine_holds(self.plan)
+            taken = silent > self.plan.fence and not self.plan.runner and other_machine_holds(self.plan)
         except OSError:  # the server is away for a while
             return False
         self.signed = now

@@ -20,7 +20,7 @@ from tests.waiting import until
 from tuneloop.core.errors import InfrastructureError, InvalidRequestError
 from tuneloop.core.job import Command, Limits
 from tuneloop.core.settings import Settings
-from tuneloop.sandboxes import cluster, node_runner, ray, slurm
+from tuneloop.sandboxes import cluster, local, node_runner, ray, slurm
 from tuneloop.sandboxes.bubblewrap import BubblewrapSandbox
 from tuneloop.sandboxes.choose import open_executor
 from tuneloop.sandboxes.cluster import ClusterSandbox, job_name, prove_cluster
@@ -347,3 +347,53 @@ def test_the_scheduler_says_which_devices_and_how_much_memory(monkeypatch: pytes
         command("1", env={"CUDA_VISIBLE_DEVICES": ""}, limits=Limits(memory=1 << 20)), 1 << 20
     )
     assert (hidden.env["CUDA_VISIBLE_DEVICES"], hidden.limits.memory) == ("", 1 << 20)
+
+
+class SlowScheduler(cluster.Scheduler):
+    """Answers badly, and when it is told to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked, self.answer, self.began = 0, threading.Event(), threading.Event()
+
+    def list_jobs(self) -> dict[str, cluster.Seen]:
+        self.asked += 1
+        self.began.set()
+        self.answer.wait(60)
+        raise InfrastructureError("busy")
+
+    def ending(self, folder: Path) -> None: ...
+
+    def cancel(self, folder: Path) -> None: ...
+
+    def offers(self) -> str:
+        return ""
+
+
+def test_one_thread_asks_a_scheduler_and_the_others_do_not_wait() -> None:
+    scheduler = SlowScheduler()
+    first = threading.Thread(target=scheduler.jobs)
+    first.start()
+    scheduler.began.wait(60)
+    scheduler.listed = {}
+    assert scheduler.jobs() == {}
+    scheduler.answer.set()
+    first.join()
+    scheduler.jobs(now=True)
+    assert (scheduler.asked, scheduler.pause) == (2, 2 * cluster.OFTEN)
+
+
+def test_a_node_that_died_is_not_believed_alive_once_its_job_is_settled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local, "network_kind", lambda _: "NFS")
+    scheduler = SlowScheduler()
+    monkeypatch.setattr(slurm.SlurmSandbox, "scheduler", scheduler, raising=False)
+    sandbox = object.__new__(slurm.SlurmSandbox)
+    sandbox.inner = ProcessSandbox()
+    (tmp_path / "command.json").write_text("{}")
+    (tmp_path / "lock").write_text("1 node-of-a-cluster\n")
+    (tmp_path / "ticket").write_text("7")
+    assert claim_attempt(tmp_path, "node")
+    assert sandbox._settle(tmp_path).state == "lost"
+    assert sandbox.poll(tmp_path).state == "lost"

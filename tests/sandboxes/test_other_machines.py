@@ -6,21 +6,24 @@ import os
 import signal
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from tests.waiting import until
 from tuneloop.core.job import Command
 from tuneloop.core.locks import is_locked
-from tuneloop.core.run_lease import RunLease
+from tuneloop.core.run_lease import LOST, RunLease
 from tuneloop.sandboxes import local
+from tuneloop.sandboxes.jobs import stop_and_wait
 from tuneloop.sandboxes.local import named_in
 from tuneloop.sandboxes.process import ProcessSandbox
-from tuneloop.sandboxes.supervisor import SIGN
+from tuneloop.sandboxes.supervisor import SIGN, Supervisor
 
 
 def test_a_job_of_another_machine_lives_while_it_gives_signs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(local, "LOST", 0.5)
+    monkeypatch.setattr(local, "network_kind", lambda _: "NFS")
     job, sandbox = tmp_path / "train.1", ProcessSandbox()
     job.mkdir()
     (job / "command.json").write_text("{}")
@@ -33,6 +36,17 @@ def test_a_job_of_another_machine_lives_while_it_gives_signs(tmp_path: Path, mon
         until(lambda: sandbox.poll(job).state == "lost", 60)
     (job / "lock").write_text("1\n")
     assert sandbox.poll(job).state == "lost"
+
+
+def test_on_a_local_file_system_a_job_from_before_a_reboot_is_lost_at_once(tmp_path: Path) -> None:
+    (tmp_path / "command.json").write_text("{}")
+    (tmp_path / "lock").write_text("1 boot-before\n")
+    stop_and_wait(ProcessSandbox(), tmp_path)
+    assert ProcessSandbox().poll(tmp_path).state == "lost"
+
+
+def test_where_machines_share_a_file_system_stopping_waits_longer_than_a_dead_one_counts_as_alive() -> None:
+    assert ProcessSandbox().stop_seconds > LOST
 
 
 @pytest.mark.parametrize("taken", [True, False])
@@ -54,4 +68,16 @@ def test_a_supervisor_that_was_silent_ends_its_job_where_another_machine_took_th
     end = sandbox.poll(job).exit
     assert end is not None
     assert end.reason == ("stopped" if taken else "finished")
+    lease.release()
+
+
+@pytest.mark.parametrize("runner", [0, 7])
+def test_a_supervisor_on_a_node_of_a_cluster_leaves_the_end_to_its_runner(tmp_path: Path, runner: int) -> None:
+    lease = RunLease(tmp_path)
+    with (tmp_path / "lock").open("w") as lock:
+        supervisor = object.__new__(Supervisor)
+        supervisor.signed = time.clock_gettime(time.CLOCK_BOOTTIME) - 1000
+        plan = {"lock": lock.fileno(), "lease": "", "fence": 1.0, "runner": runner, "machine": "node"}
+        vars(supervisor)["plan"] = SimpleNamespace(**plan, run_lease=str(tmp_path / "lease"))
+        assert supervisor.is_taken_over() == (runner == 0)
     lease.release()
