@@ -87,13 +87,16 @@ def find_holder(run: Path, *, elsewhere: bool = False) -> Holder | None:
         return None
     holder = read_holder(file)
     if holder.machine == machine_of(run):
-        return holder if not elsewhere and is_locked(run / "lock") else None
+        with contextlib.suppress(PermissionError):  # another user's: its signs of life tell
+            return holder if not elsewhere and is_locked(run / "lock") else None
     return holder if _age(file) < LOST else None
 
 
 def is_worked_on(run: Path) -> bool:
     """Whether a process of this machine, or one of another machine, works on the run of that folder."""
-    return is_locked(run / "lock") or find_holder(run, elsewhere=True) is not None
+    with contextlib.suppress(PermissionError):
+        return is_locked(run / "lock") or find_holder(run, elsewhere=True) is not None
+    return find_holder(run) is not None
 
 
 def _age(file: Path) -> float:
@@ -110,6 +113,10 @@ def sign_of(file: Path) -> float | None:
     try:
         with open_plain(file, follow=False) as f:
             return os.fstat(f.fileno()).st_mtime
+    except PermissionError:  # another user's
+        with contextlib.suppress(OSError):
+            return file.lstat().st_mtime
+        return None
     except (FileNotFoundError, DamagedFileError):
         return None
 
@@ -210,6 +217,8 @@ def make_exclusively(file: Path, me: Holder) -> bool:
         with os.fdopen(handle, "w") as f:
             f.write(me.model_dump_json())
             f.flush()
+            with contextlib.suppress(OSError):  # a file system without modes
+                os.fchmod(f.fileno(), 0o644)  # other users of the home may see who works on a run
             os.fsync(f.fileno())
         try:
             file.hardlink_to(part)

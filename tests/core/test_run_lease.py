@@ -239,3 +239,27 @@ def test_in_any_order_of_events_only_the_last_one_that_took_it_writes(
         for name in list(held):
             work(name)
     files.GUARDS.clear()
+
+
+def test_others_may_read_who_works_on_a_run(run: Path) -> None:
+    lease = RunLease(run)
+    assert lease.file.stat().st_mode & 0o777 == 0o644
+    lease.release()
+
+
+def test_a_lease_and_a_lock_of_another_user_are_judged_by_signs_of_life(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lease = RunLease(run)
+
+    def refuse(*_: object, **__: object) -> bool:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(run_lease, "is_locked", refuse)  # root may open everything
+    assert is_worked_on(run)
+    monkeypatch.setattr(run_lease, "open_plain", refuse)
+    assert is_worked_on(run)
+    os.utime(lease.file, (1, 1))
+    assert not is_worked_on(run)
+    monkeypatch.undo()
+    lease.release()
