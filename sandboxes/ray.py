@@ -7,6 +7,7 @@ while it waited. `cluster.py` says what decides. A finished job's record is dele
 from __future__ import annotations
 
 import math
+import os.path
 import re
 from collections.abc import Sequence
 from contextlib import suppress
@@ -50,7 +51,7 @@ class RayJobs(Scheduler):
 
     def ask(self, method: str, path: str, *keys: str, body: dict[str, Any] | None = None) -> Any:
         """What it answers below these keys. Raises InfrastructureError with the cure, or with its own words."""
-        where = f"Ray at {urlsplit(self.address).hostname}"
+        where = self.where
         try:
             answer = self.client.request(method, self.address + path, json=body)
             if answer.is_success:
@@ -58,29 +59,46 @@ class RayJobs(Scheduler):
         except (httpx2.HTTPError, httpx2.InvalidURL) as e:
             raise InfrastructureError(f"{where} cannot be reached ({type(e).__name__}): look at RAY_ADDRESS") from e
         except (ValueError, LookupError, TypeError) as e:
-            raise InfrastructureError(f"{where}: what answers is no dashboard of Ray: look at RAY_ADDRESS") from e
+            raise self.stranger() from e
         if answer.status_code in (401, 403):
             how = "refuses the token" if self.token else "wants a token, and none is set"
             raise InfrastructureError(f"{where} {how} ({answer.status_code}): look at RAY_AUTH_TOKEN")
         raise InfrastructureError(f"{where}: {last_line(answer.text) or answer.status_code}")
 
+    @property
+    def where(self) -> str:
+        """For people."""
+        return f"Ray at {urlsplit(self.address).hostname}"
+
+    def stranger(self) -> InfrastructureError:
+        """What answers is something else."""
+        return InfrastructureError(f"{self.where}: what answers is no dashboard of Ray: look at RAY_ADDRESS")
+
+    def ask_rows(self, path: str, *keys: str, wanted: tuple[str, ...]) -> list[dict[str, Any]]:
+        """A list of objects that have what is `wanted`. Raises as `ask`."""
+        rows = self.ask("GET", path, *keys)
+        if not isinstance(rows, list) or not all(isinstance(row, dict) and {*wanted} <= {*row} for row in rows):
+            raise self.stranger()
+        return rows
+
     def list_jobs(self) -> dict[str, Seen]:
         """Jobs of tuneloop, whoever's; those whose end is written down in their folder are deleted."""
-        rows = [row for row in self.ask("GET", "/api/jobs/") if str(row["submission_id"]).startswith("tuneloop-")]
+        rows = self.ask_rows("/api/jobs/", wanted=("status",))
+        rows = [row for row in rows if str(row.get("submission_id")).startswith("tuneloop-")]
         live = {row["submission_id"]: row for row in rows if row["status"] in ("PENDING", "RUNNING")}
         self.over = {row["submission_id"]: row for row in rows if row["submission_id"] not in live}
         for row in [*self.over.values()]:
-            folder = Path((row["metadata"] or {}).get("folder", "/"))
-            if (folder / "exit.json").exists():
-                self.forget(folder)
-        return {name: Seen(name, row["status"], row["message"] or "") for name, row in live.items()}
+            folder = named_folder(row)
+            if folder and os.path.exists(f"{folder}/exit.json"):  # noqa: PTH110 - of others' folders: never raises
+                self.forget(Path(folder))
+        return {name: Seen(name, row["status"], said(row)) for name, row in live.items()}
 
     def ending(self, folder: Path) -> Ended | None:
         """As it was listed."""
         if (row := self.over.get(job_name(folder))) is None:
             return None
-        kind = row["error_type"] or row["status"]
-        return Ended(kind, last_line(row["message"] or ""), MEANS.get(kind, "lost"))
+        kind = str(row.get("error_type") or row["status"])
+        return Ended(kind, last_line(said(row)), MEANS.get(kind, "lost"))
 
     def cancel(self, folder: Path) -> None:
         """Ray starts one that waits all the same, when its turn comes; its claim is taken then, and it ends at once."""
@@ -95,13 +113,23 @@ class RayJobs(Scheduler):
 
     def nodes(self) -> list[dict[str, float]]:
         """What each node that lives has, free or not."""
-        rows = self.ask("GET", "/api/v0/nodes?limit=10000&detail=1", "data", "result", "result")
-        return [row["resources_total"] for row in rows if row["state"] == "ALIVE"]
+        path = "/api/v0/nodes?limit=10000&detail=1"
+        rows = self.ask_rows(path, "data", "result", "result", wanted=("state",))
+        found = [row.get("resources_total") for row in rows if row["state"] == "ALIVE"]
+        nodes = [node for node in found if isinstance(node, dict) and {*map(type, node.values())} <= {int, float}]
+        if len(nodes) < len(found):
+            raise self.stranger()
+        return nodes
 
     def grows(self) -> bool:
         """Whether an autoscaler may add nodes of kinds that are not there; also where Ray does not say."""
         told = self.ask("GET", "/api/cluster_status", "data", "clusterStatus") or {}
-        kinds = (told.get("autoscalerReport") or {}).get("nodeTypeMapping") or {"": ""}
+        try:
+            kinds = (told.get("autoscalerReport") or {}).get("nodeTypeMapping") or {"": ""}
+        except AttributeError as e:
+            raise self.stranger() from e
+        if not isinstance(kinds, dict):
+            raise self.stranger()
         return any(kind != f"node_{node}" for node, kind in kinds.items())
 
     def offers(self) -> str:
@@ -111,6 +139,18 @@ class RayJobs(Scheduler):
         except InfrastructureError:
             return ""
         return " | ".join(f"{kinds.count(kind)} × {kind}" for kind in [*dict.fromkeys(kinds)][:8])
+
+
+def named_folder(row: dict[str, Any]) -> str:
+    """The folder of a job, "" where its row names none."""
+    told = row.get("metadata")
+    folder = told.get("folder") if isinstance(told, dict) else None
+    return folder if isinstance(folder, str) else ""
+
+
+def said(row: dict[str, Any]) -> str:
+    """A row's message."""
+    return str(row.get("message") or "")
 
 
 @cache

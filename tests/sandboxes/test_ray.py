@@ -140,6 +140,31 @@ def test_what_is_written_down_decides_and_ray_forgets_it(opened: Opener, asked: 
     assert asked[1:] == ["GET /api/jobs/", f"DELETE /api/jobs/{job_name(folder)}"]
 
 
+@pytest.mark.parametrize(
+    "rows", [{}, None, "x", [1], [{}], [[]], [{"submission_id": "tuneloop-1", "type": "no status"}]]
+)
+def test_what_is_no_list_of_jobs_is_said(opened: Opener, rows: Any) -> None:
+    with pytest.raises(InfrastructureError, match=r"is no dashboard of Ray|^Ray at 127.0.0.1: "):
+        opened(**{"api/jobs/": rows}).ray.list_jobs()
+
+
+@pytest.mark.parametrize(
+    "row", [{}, {"state": "ALIVE", "resources_total": None}, 1, {**NODE, "resources_total": {"CPU": "8"}}]
+)
+def test_what_is_no_list_of_nodes_is_said(opened: Opener, row: Any) -> None:
+    sandbox = opened(**{"api/v0/nodes": {"data": {"result": {"result": [row]}}}})
+    with pytest.raises(InfrastructureError, match="is no dashboard of Ray"):
+        sandbox.ray.nodes()
+
+
+@pytest.mark.parametrize("metadata", [None, 1, {}, {"folder": 1}, {"folder": "\0"}, {"folder": "/root/x" * 900}])
+def test_a_row_whose_folder_cannot_be_looked_at_is_kept(opened: Opener, metadata: Any) -> None:
+    row = {"submission_id": "tuneloop-1", "status": "FAILED", "metadata": metadata}
+    sandbox = opened(**{"api/jobs/": [row]})
+    assert sandbox.ray.list_jobs() == {}
+    assert set(sandbox.ray.over) == {"tuneloop-1"}
+
+
 def test_a_job_that_did_not_begin_is_not_waited_for_where_the_head_is_lost(
     opened: Opener, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
