@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,7 @@ from tuneloop.core.events import (
 from tuneloop.core.files import write_json
 from tuneloop.core.layout import RunFolder
 from tuneloop.tools.report.tables import time_by_experiment, time_by_node
-from tuneloop.tools.report.timing import job_seconds, node_times, total_time
+from tuneloop.tools.report.timing import job_seconds, node_times, remember_over, total_time
 from tuneloop.tools.report.turns import NodeTime
 
 START = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -134,3 +135,11 @@ def test_an_end_that_cannot_be_read_is_none(tmp_path: Path, said: str) -> None:
         (tmp_path / name).write_text(text)
         os.utime(tmp_path / name, (written, written))
     assert job_seconds(tmp_path) == 30
+
+
+def test_an_attempt_that_is_not_started_yet_is_not_over(tmp_path: Path) -> None:
+    (tmp_path / "train.1").mkdir()
+    os.utime(tmp_path, (1e9, 1e9))
+    assert [remember_over("x", tmp_path, partial(float, n)) for n in (0.0, 1.0)] == [0.0, 1.0]
+    (tmp_path / "train.1" / "exit.json").write_text("{}")
+    assert [remember_over("x", tmp_path, partial(float, n)) for n in (2.0, 3.0)] == [2.0, 2.0]
