@@ -9,8 +9,8 @@ from pathlib import Path
 from tuneloop.core.errors import InvalidRequestError, ToolError
 from tuneloop.core.files import read_json, write_json
 from tuneloop.core.layout import Home, RunFolder
-from tuneloop.core.locks import exclusive
-from tuneloop.core.run_lease import is_worked_on
+from tuneloop.core.locks import exclusive, is_locked
+from tuneloop.core.run_lease import find_holder, machine_of
 from tuneloop.core.settings import Settings
 from tuneloop.sandboxes.detached import start_command_line, wait_accepted
 from tuneloop.tools.runs.request import RunRequest, fresh_name
@@ -25,7 +25,13 @@ WORKED = ("to go on: ", "report: ", "comparison: ")  # how the command line ends
 
 def resume_detached(run: RunFolder) -> str:
     """Start `tuneloop resume` and wait until it holds the run; why it did not, "" when it did."""
-    return launch_detached(run.root / LOG, ("resume", run.id), lambda: is_worked_on(run.root))
+    return launch_detached(run.root / LOG, ("resume", run.id), lambda: is_held_here(run))
+
+
+def is_held_here(run: RunFolder) -> bool:
+    """Whether a process of this machine has the run: its lock, and the lease, which another machine may have had until now."""
+    holder = find_holder(run.root)
+    return holder is not None and holder.machine == machine_of(run.root)
 
 
 def launch_detached(log: Path, words: tuple[str, ...], accepted: Callable[[], bool]) -> str:
@@ -87,11 +93,14 @@ def start_from_options(settings: Settings, options: Mapping[str, str]) -> RunFol
 
 
 def resume_run(home: Home, run: RunFolder) -> None:
-    """Go on with a run that nobody works on; one that is worked on is left alone. Raises ToolError."""
+    """Go on with a run that nobody works on; one that is worked on here is left alone. Raises ToolError.
+
+    Whether another machine works on it, the command line finds out: a fresh lease may be that of a dead one.
+    """
     if run.report_json.is_file():
         raise ToolError(f"run {run.id} is finished: get_report has its result")
     with exclusive(home.runs / ".start.lock"):
-        refusal = "" if is_worked_on(run.root) else resume_detached(run)
+        refusal = "" if is_locked(run.root / "lock") else resume_detached(run)
         if refusal:
             raise ToolError(refusal)
 

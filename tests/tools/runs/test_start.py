@@ -1,13 +1,15 @@
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from tuneloop.core.errors import InvalidRequestError
+from tuneloop.core.errors import InvalidRequestError, ToolError
 from tuneloop.core.layout import Home
+from tuneloop.core.run_lease import Holder, is_worked_on
 from tuneloop.core.settings import Settings
-from tuneloop.tools.runs.start import LOG, resume_detached, start_from_options
+from tuneloop.tools.runs.start import LOG, resume_detached, resume_run, start_from_options
 
 
 def test_a_refusal_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -37,3 +39,18 @@ def test_refused_options_leave_no_run(
     with pytest.raises(InvalidRequestError, match=refusal):
         start_from_options(Settings(FT_FILE_PATH=tmp_path), options)
     assert not (tmp_path / "runs" / "r1").exists()
+
+
+def test_a_run_that_another_machine_still_holds_is_left_to_the_command_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = Home(tmp_path)
+    run = home.run("r1")
+    (run.root / "lease").mkdir(parents=True)
+    other = Holder(host="other", machine="other", pid=1, since=datetime.now(UTC))
+    (run.root / "lease" / "1.json").write_text(other.model_dump_json())
+    assert is_worked_on(run.root)
+    monkeypatch.setenv("FT_FILE_PATH", str(tmp_path))
+    run.spec.write_text('version: "99"\nformat: 99\n')
+    with pytest.raises(ToolError, match="made by a newer tuneloop"):
+        resume_run(home, run)
