@@ -47,6 +47,7 @@ class RunCheckpoints:
     thread: str
     lost: str = ""
     publish: Callable[[], None] = nothing
+    guard: Callable[[], None] = nothing
 
     @property
     def config(self) -> RunnableConfig:
@@ -66,11 +67,13 @@ class RunCheckpoints:
         return {k: v.model_dump(mode="json") if isinstance(v, BaseModel) else v for k, v in stored.items()}
 
     def forget(self) -> None:
-        """Remove everything of this run."""
+        """Remove everything of this run. Raises FencedError where another machine has it."""
+        self.guard()
         self.saver.delete_thread(self.thread)
 
     def shrink(self) -> None:
-        """Keep the newest checkpoint only: nothing else is needed to resume."""
+        """Keep the newest checkpoint only: nothing else is needed to resume. Raises as `forget`."""
+        self.guard()
         self.saver.prune([self.thread], strategy="keep_latest")
 
 
@@ -81,15 +84,15 @@ def open_checkpoints(run: RunFolder, url: str | None) -> Iterator[RunCheckpoints
     What another store holds of the run is not believed any more: work has gone on since. Raises InvalidRequestError when the
     store cannot be opened or holds another run of this name, InfrastructureError when it breaks later.
     """
-    serde = ChecksumSerializer(
-        JsonPlusSerializer(allowed_msgpack_modules=list(TYPES)), partial(check_guards, run.checkpoint)
-    )
+    guard = partial(check_guards, run.checkpoint)
+    serde = ChecksumSerializer(JsonPlusSerializer(allowed_msgpack_modules=list(TYPES)), guard)
     local = None if url else named_state_folder()
     name = public_address(url, VARIABLE) if url else f"{IN_THE_RUN} on {machine_name()}" if local else IN_THE_RUN
     used = used_stores(run)
     file = fetch_local(run, local, stale=used[-1:] != [name]) if local else run.checkpoint
     with open_postgres(url, serde) if url else open_sqlite(file, run.id, serde) as (saver, broken):
-        opened = RunCheckpoints(saver, run.id, broken or store_change(used, name), partial(publish_local, run, file))
+        lost = broken or store_change(used, name)
+        opened = RunCheckpoints(saver, run.id, lost, partial(publish_local, run, file), guard)
         if url and name not in used and opened.saver.get_tuple(opened.config) is not None:
             raise InvalidRequestError(
                 f"{name} already holds a run {run.id!r}, which is not this one: choose another --run-id"

@@ -19,8 +19,8 @@ from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.graph import END, START, StateGraph
 
 from tests.postgres_server import needs_postgres, postgres_server
-from tuneloop.core.errors import InfrastructureError, InvalidRequestError
-from tuneloop.core.files import read_json
+from tuneloop.core.errors import FencedError, InfrastructureError, InvalidRequestError
+from tuneloop.core.files import GUARDS, read_json
 from tuneloop.core.layout import RunFolder
 from tuneloop.graph.checkpoints.store import TYPES, ChecksumSerializer, DamagedError, RunCheckpoints, open_checkpoints
 from tuneloop.graph.state import NodeFailure, State
@@ -279,3 +279,21 @@ def test_a_row_that_is_none_of_ours_is_moved_aside(run: RunFolder, column: str, 
         assert "the checkpoint is damaged" in store.lost
         assert store.values() is None
     assert list(run.root.glob("checkpoint.sqlite.broken-1"))
+
+
+def test_checkpoints_of_a_run_that_another_machine_took_are_left_alone(
+    run: RunFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stored(run)
+
+    def refuse() -> None:
+        raise FencedError("another one has it")
+
+    with open_checkpoints(run, None) as store:
+        kept = store.values()
+        with monkeypatch.context() as patch:
+            patch.setitem(GUARDS, run.root, refuse)
+            for act in (store.shrink, store.forget):
+                with pytest.raises(FencedError):
+                    act()
+        assert store.values() == kept
