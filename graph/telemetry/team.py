@@ -32,7 +32,8 @@ def update_team(run: RunFolder, settings: Settings, event: Event | None = None) 
             state = "finished"
         case _:
             return
-    with contextlib.suppress(InvalidRequestError):  # a damaged file is said by who needs it
+    # A damaged file, or one that cannot be read, is said by who needs it.
+    with contextlib.suppress(InvalidRequestError, ValueError, OSError):
         row = team_row(run, state, event.says if isinstance(event, RunFinished) else "")
         _sender(settings.team_url).put(row)
 

@@ -113,10 +113,17 @@ def read_rows(url: str) -> list[dict[str, Any]]:
     """Runs of the team as plain values, those that changed last first, `MOST` of them. Raises as `open_index`."""
     from psycopg.rows import dict_row
 
-    names = ", ".join(f"{name}::text" if name in TIMES else name for name in TeamRow.model_fields if name != "key")
+    names = ", ".join(read_column(name) for name in TeamRow.model_fields if name != "key")
     with open_index(url) as connection, connection.cursor(row_factory=dict_row) as cursor:
         found = cursor.execute(f"SELECT {names} FROM {TABLE} ORDER BY {TABLE}.changed DESC LIMIT {MOST}").fetchall()  # noqa: S608
     return [{name: readable(value) for name, value in row.items()} for row in found]
+
+
+def read_column(name: str) -> str:
+    """How a column is read: numbers as they are, text cut, whoever wrote it."""
+    if TeamRow.model_fields[name].annotation in (int, float | None):
+        return name
+    return f"{name}::text" if name in TIMES else f"left({name}::text, {LONGEST}) AS {name}"
 
 
 def readable(value: Any) -> Any:

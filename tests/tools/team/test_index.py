@@ -26,7 +26,7 @@ from tuneloop.core.settings import Settings
 from tuneloop.graph.context import Context
 from tuneloop.graph.state import State
 from tuneloop.graph.telemetry import team
-from tuneloop.tools.team.index import HEAD, MIGRATIONS, TeamRow, check_team_url, read_rows, save_row
+from tuneloop.tools.team.index import HEAD, LONGEST, MIGRATIONS, TeamRow, check_team_url, read_rows, save_row
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 SAVE = "import sys; from tuneloop.tools.team.index import TeamRow, save_row\n"
@@ -115,6 +115,14 @@ def test_a_hostile_row_is_shown_harmlessly(url: str, monkeypatch: pytest.MonkeyP
     assert json.loads(done.output)[0]["user_name"] == "me"
 
 
+@needs_postgres
+def test_a_long_text_of_another_client_is_cut_by_the_server(url: str) -> None:
+    save_row(url, row())
+    with psycopg.connect(url) as connection:
+        connection.execute("UPDATE tuneloop_runs SET claim = repeat('x', 1000000)")
+    assert [found["claim"] for found in read_rows(url)] == ["x" * LONGEST]
+
+
 def context(tmp_path: Path, url: str) -> Context:
     home = Home(tmp_path)
     spec = RunSpec.model_validate({"benchmark": "wordproblems", "base_model": "tiny"})
@@ -170,3 +178,15 @@ def test_an_address_that_is_none_is_refused_before_anything_costs(monkeypatch: p
     monkeypatch.setitem(sys.modules, "alembic", None)
     with pytest.raises(InvalidRequestError, match=r"tuneloop\[postgres\]"):
         check_team_url("postgresql://h/db")
+
+
+@pytest.mark.parametrize("error", [ValueError("bad date"), PermissionError(13, "Permission denied")])
+def test_a_run_goes_on_where_its_row_cannot_be_made(
+    tmp_path: Path, error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> TeamRow:
+        raise error
+
+    monkeypatch.setattr(team, "team_row", fail)
+    settings = Settings(FT_FILE_PATH=tmp_path, TUNELOOP_TEAM_URL="postgresql://h/db")
+    team.update_team(Home(tmp_path).run("r"), settings)
