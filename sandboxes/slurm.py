@@ -1,4 +1,4 @@
-"""Slurm: sbatch, squeue, scontrol, scancel and sinfo, whose own options users may give for every job."""
+"""Slurm: sbatch, squeue, scontrol, sacct, scancel and sinfo, whose own options users may give for every job."""
 
 from __future__ import annotations
 
@@ -29,10 +29,15 @@ OPTION = re.compile(r"--([a-z][a-z-]*)(=.+)?")
 FINAL = (
     "COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "OUT_OF_MEMORY", "NODE_FAIL", "PREEMPTED", "BOOT_FAIL", "DEADLINE",
 )  # fmt: skip
+MEANS: dict[str, Literal["memory", "refused"]] = {"OUT_OF_MEMORY": "memory", "FAILED": "refused"}
+ENDINGS = (
+    (("scontrol", "--oneliner", "show", "job"), r"\bJobState=(\w+)"),
+    (("sacct", "--noheader", "--parsable2", "--allocations", "--format=State", "--jobs"), r"^(\w+)"),
+)
 # A job that waits for one of these waits for ever.
 HOPELESS = re.compile(r"Partition\w*Limit|PartitionConfig|BadConstraints|JobHeld|(QOS|Assoc)Max\w*PerJob")
 # Answers depend on the user's options alone, not on variables that filter lists or add options.
-VARIABLES = re.compile(r"(SLURM|SBATCH|SQUEUE|SINFO|SCANCEL|SCONTROL|SALLOC|SRUN)_(?!CONF|JWT).*")
+VARIABLES = re.compile(r"(SLURM|SBATCH|SQUEUE|SINFO|SACCT|SCANCEL|SCONTROL|SALLOC|SRUN)_(?!CONF|JWT).*")
 
 
 class Controller(Scheduler):
@@ -53,19 +58,16 @@ class Controller(Scheduler):
         }
 
     def ending(self, folder: Path) -> Ended | None:
-        """From scontrol, by the number in the folder."""
+        """By the number in the folder: from scontrol, and where that has forgotten it, from sacct."""
         number = (folder / TICKET).read_text()
         if not number.isdecimal():  # scontrol would show everybody's
             return None
-        try:
-            text = self.ask("scontrol", "--oneliner", "show", "job", number)
-        except InfrastructureError:
-            return None
-        found = re.search(r"\bJobState=(\w+)", text)
-        if not found or found[1] not in FINAL:
-            return None
-        means: dict[str, Literal["memory", "refused"]] = {"OUT_OF_MEMORY": "memory", "FAILED": "refused"}
-        return Ended(found[1], means=means.get(found[1], "lost"))
+        for argv, pattern in ENDINGS:
+            with suppress(InfrastructureError):  # forgotten, or no accounting
+                found = re.search(pattern, self.ask(*argv, number))
+                if found and found[1] in FINAL:
+                    return Ended(found[1], means=MEANS.get(found[1], "lost"))
+        return None
 
     def cancel(self, folder: Path) -> None:
         """By its name."""
