@@ -28,6 +28,7 @@ STEPS = 6
 USUAL = 15.0  # points: how large a weight usually is
 STRENGTH = FEATURES.index("strength")
 DOUBT = ("noise.", "coverage.without")  # kinds whose strength is doubt that they spare, or let in again
+COST = 30.0  # points: what labels usually cost that are all in doubt, where ways show too few such moves
 LEAST = 0.5  # points: no spread is taken to be smaller
 
 
@@ -63,19 +64,23 @@ def regressed(rows: Sequence[Row], *, spares: bool = False) -> Kind:
 
 def fitted(x: Array, y: Array, count: Array, *, spares: bool) -> tuple[tuple[float, ...], float]:
     """A ridge regression in which doubt that is spared does not speak against a move, whatever chance says."""
-    found = ridge(x, y, count)
+    found = ridge(x, y, count, COST if spares else 0.0)
     return ridge(np.delete(x, STRENGTH, 1), y, count, missing=STRENGTH) if spares and found[0][STRENGTH] < 0 else found
 
 
-def ridge(x: Array, y: Array, count: Array, missing: int | None = None) -> tuple[tuple[float, ...], float]:
+def ridge(
+    x: Array, y: Array, count: Array, cost: float = 0.0, missing: int | None = None
+) -> tuple[tuple[float, ...], float]:
     """Bayesian ridge regression, the spread found by turns: weights, and the spread of `y` around what they say.
 
-    `missing`: the place of a column that was taken out, whose weight is 0.
+    `cost`: what the weight of the strength is usually, the others about 0. `missing`: the place of a column that was taken out,
+    whose weight is 0.
     """
+    usual = np.where(np.arange(x.shape[1]) == STRENGTH, cost, 0.0)
     spread = max(LEAST, float(np.sqrt(np.average((y - np.average(y, weights=count)) ** 2, weights=count))))
     for _ in range(5):
         precision = (x.T * count) @ x / spread**2 + np.eye(x.shape[1]) / USUAL**2
-        weights = np.linalg.solve(precision, (x.T * count) @ y / spread**2)
+        weights = np.linalg.solve(precision, (x.T * count) @ y / spread**2 + usual / USUAL**2)
         spread = max(LEAST, float(np.sqrt(np.average((y - x @ weights) ** 2, weights=count))))
     if missing is not None:
         weights = np.insert(weights, missing, 0.0)

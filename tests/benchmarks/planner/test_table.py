@@ -41,7 +41,14 @@ def test_doubt_that_is_spared_never_speaks_against_a_move() -> None:
     assert (spared.weights[PLACE], spared.improvement[PLACE]) == (0.0, 0.0)
     assert abs(predicted(spared.weights, rows[0].evidence) - 5) < 0.5
     up = [row(way, 0.1 * (way % 3), 4.0 * (way % 3)) for way in range(60)]
-    assert regressed(up, spares=True) == regressed(up)
+    assert regressed(up, spares=True).weights[PLACE] >= regressed(up).weights[PLACE] > 0
+
+
+def test_doubt_that_no_way_has_shown_costs_as_usual() -> None:
+    rows = [row(way, 0.0, 6.0) for way in range(60)]
+    lifted = row(0, -0.3, 0).evidence
+    assert predicted(regressed(rows).weights, lifted) > 5
+    assert predicted(regressed(rows, spares=True).weights, lifted) < 0
 
 
 def test_many_moves_of_one_way_count_as_one() -> None:
