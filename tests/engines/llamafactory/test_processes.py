@@ -19,7 +19,7 @@ from tuneloop.tools.config.sharding import share_step
 from tuneloop.tools.engines import Engine
 from tuneloop.tools.jobs.machine import ENGINES
 
-SCRIPTS = ENGINES / "llamafactory"
+PATHS = {**os.environ, "PYTHONPATH": str(ENGINES / "llamafactory")}  # -c alone finds nothing under PYTHONSAFEPATH
 ASKED = """
 finetuning_type: full
 learning_rate: 1.0e-3
@@ -131,7 +131,7 @@ def test_a_checkpoint_that_is_split_over_other_processes_is_no_start(
     write_json(checkpoint / "processes.json", {"count": 4, "split": True})
     asked = "import lf_processes as p, sys; p.check_resumable(sys.argv[1], int(sys.argv[2]))"
     argv = [str(llamafactory.python), "-c", asked, str(checkpoint)]
-    done = [subprocess.run([*argv, str(n)], cwd=SCRIPTS, capture_output=True, text=True, check=False) for n in (4, 2)]
+    done = [subprocess.run([*argv, str(n)], env=PATHS, capture_output=True, text=True, check=False) for n in (4, 2)]
     assert [d.returncode for d in done] == [0, 1]
     assert done[1].stderr.strip() == (
         "error: checkpoint-8 is split over 4 processes and cannot go on with 2: right is 4 GPUs, or an empty output folder"
@@ -151,7 +151,7 @@ def of(batch, many, n):
 print(json.dumps([of(*case) for case in json.load(sys.stdin)]))
 """
     argv = [str(llamafactory.python), "-c", asked]
-    done = subprocess.run(argv, cwd=SCRIPTS, input=json.dumps(cases), capture_output=True, text=True, check=True)
+    done = subprocess.run(argv, env=PATHS, input=json.dumps(cases), capture_output=True, text=True, check=True)
     assert [tuple(found) for found in json.loads(done.stdout)] == [share_step(*case) for case in cases]
 
 
@@ -159,7 +159,5 @@ print(json.dumps([of(*case) for case in json.load(sys.stdin)]))
 def test_the_end_is_told_also_of_processes_that_are_killed(tmp_path: Path, llamafactory: Engine, sign: int) -> None:
     child = f"import os; os.kill(os.getpid(), {int(sign)})"
     code = f"import lf_processes, pathlib; lf_processes.run_together(['-c', {child!r}], 2, pathlib.Path('over').touch)"
-    done = subprocess.run(
-        [llamafactory.python, "-c", code], cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(SCRIPTS)}
-    )
+    done = subprocess.run([llamafactory.python, "-c", code], cwd=tmp_path, env=PATHS)
     assert done.returncode == -sign and (tmp_path / "over").is_file()
