@@ -47,13 +47,14 @@ def check_gpus(spec: RunSpec) -> None:
         )
 
 
-def training_devices(settings: Settings, spec: RunSpec, device: str) -> Devices:
+def training_devices(settings: Settings, spec: RunSpec | None, device: str) -> Devices:
     """What one training may use: the GPUs of this machine, shared among experiments side by side, a process each.
 
-    On a CPU, and where jobs run on other machines, one process unless the settings say more.
+    On a CPU, and where jobs run on other machines, one process unless the settings say more. `spec`: None of what is no run.
     """
-    count, memory = usable_gpus() if device == "cuda" and spec.executor == "local" else (0, None)
-    usual = max(1, count // spec.parallel)
+    here = spec is None or spec.executor == "local"
+    count, memory = usable_gpus() if device == "cuda" and here else (0, None)
+    usual = max(1, count // (spec.parallel if spec else 1))
     return Devices(settings.train_processes or usual, settings.train_sharding, memory)
 
 

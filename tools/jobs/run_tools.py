@@ -155,8 +155,8 @@ class RunTools:
 
     @property
     def devices(self) -> Devices:
-        """What one training of the run may use, as it is now."""
-        return training_devices(self.settings, self.spec, self.device)
+        """What one training of the run may use, as it is now; trainings of a matrix are of no run."""
+        return training_devices(self.settings, self.spec if self.run.spec.is_file() else None, self.device)
 
     @property
     def _common_environment(self) -> dict[str, str]:
