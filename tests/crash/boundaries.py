@@ -26,6 +26,7 @@ SAME = (
     (re.compile(r"/(jobs|workers)/([\w-]+)\.\d+"), r"/\1/\2.#"),
     (re.compile(r"\.\d+\.part\b"), ".#.part"),
     (re.compile(r"/inbox/\d+"), "/inbox/#"),
+    (re.compile(r"/lease/(\d+|\.\w+)(?=\.(json|part|released)\b)"), "/lease/#"),
     (re.compile(r"\b\d{8}[-_]\d{6}\b"), "#time"),
     (re.compile(r"/experiments/\d+/(?=.*/(?:hf|cache)/)"), "/experiments/#/"),
 )
