@@ -95,7 +95,7 @@ def finished(row: Row) -> Row | None:
     place = unfinished(row.solution, row.answer)
     if place is None:
         return row
-    end, (last, *_) = place.end(), (*numbers_in(place[2]), "")
+    last, end = "".join(numbers_in(place[2])), place.end()
     if not last or row.solution[end : end + 1].strip(".,;\n"):
         return row
     used = Counter(n for match in equation_matches(row.solution) for n in numbers_in(match[1]))

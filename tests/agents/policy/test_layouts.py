@@ -192,7 +192,6 @@ def test_wrong_labels_among_many_are_found_by_their_words(world):
     w = world("exact", [ticket(rng) for _ in range(80)], {"tickets.jsonl": train}, description="One of three words.")
     first = w.hypothesis()
     before = purity(w.run(w.script(first).code), dict(rows), "exact")
-    w.prefer("noise.check_labels")
     second = w.hypothesis(experiment=2, journal=(w.row(1, first, value=60.0, rows=800),))
     after = purity(w.run(w.script(second).code), dict(rows), "exact")
     assert second.aspect == "noise" and "drop_unlikely_labels" in [s.do for s in second.data_plan]
