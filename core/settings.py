@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any
@@ -435,6 +436,7 @@ def load_settings(dotenv: Path | None = None, **options: Any) -> Settings:
     except ValidationError as e:
         first = e.errors()[0]
         where = first["loc"][0] if first["loc"] else "setting"
-        raise InvalidRequestError(f"{where}={first['input']!r}: {first['msg'].removeprefix('Value error, ')}") from e
+        shown = re.sub(r"://.*@", "://***@", repr(first["input"]))  # a password may stand there
+        raise InvalidRequestError(f"{where}={shown}: {first['msg'].removeprefix('Value error, ')}") from e
     name_state_folder(settings.state_dir)
     return settings

@@ -143,3 +143,9 @@ def test_the_seeds_switch_of_the_backend(given: dict[str, str], backend: str) ->
 def test_timeouts_as_the_seeds_write_them() -> None:
     settings = Settings.model_validate({"FT_DEBUG_TIMEOUT": "36000", "FT_BENCHMARK_TIMEOUT": "3600"})
     assert (settings.smoke_run_timeout, settings.benchmark_timeout) == (36000, 3600)
+
+
+def test_an_address_that_is_refused_shows_no_password() -> None:
+    with pytest.raises(InvalidRequestError, match=r"^TUNELOOP_STORAGE='s3://\*\*\*@lab/x': right is") as said:
+        load_settings(storage="s3://me:se/cret@lab/x")
+    assert "cret" not in str(said.value)
