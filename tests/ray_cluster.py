@@ -144,8 +144,8 @@ class Cluster:
         def there() -> bool:
             try:
                 rows = self.ask("/api/v0/nodes").json()["data"]["result"]["result"]
-                told = self.ask("/api/cluster_status").json()["data"]["clusterStatus"]
-            except (httpx.HTTPError, ValueError, KeyError):
+                told = self.ask("/api/cluster_status").json()["data"]["clusterStatus"]["autoscalerReport"]
+            except (httpx.HTTPError, ValueError, LookupError, TypeError):
                 return False
             return [row["state"] for row in rows].count("ALIVE") == count and bool(told)
 

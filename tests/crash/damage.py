@@ -60,7 +60,7 @@ RENEWED = (
     "checkpoint.sqlite",
     "checkpoint.sqlite-wal",
 )
-RENEWED_FOLDERS = ("cache", "inbox", "profiles")
+RENEWED_FOLDERS = ("cache", "inbox", "lease", "profiles")
 COMMANDS = (
     ("list", "runs"), ("list", "runs", "--json"), ("list", "benchmarks"), ("status",), ("status", "RUN", "--json"),
     ("status", "RUN", "--all"), ("report", "RUN"), ("report", "RUN", "--json"), ("watch", "RUN", "--json"), ("watch", "RUN"),
