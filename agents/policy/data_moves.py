@@ -31,7 +31,7 @@ EQUATION_FILTERS = {
 
 def shown_doubt(source: DataSource, situation: Situation) -> float:
     """Share of a source's labels that may be wrong: shown, told by other sources, or as among those that show it."""
-    if source.disputed:
+    if source.contradicted is not None and (source.disputed or not source.verifiable):
         return source.contradicted
     if source.verifiable:
         return source.noise
@@ -108,7 +108,7 @@ def source_move(case: Case, kind: str, said: str, then: list[DataSource], plan: 
     """Other sources; `strength` is the doubt that they spare after the plan's filters."""
     s, plan = case.situation, plan or with_votes(case, then)
     left, then_left = mean_doubt(case.sources, case.plan, s), mean_doubt(then, plan, s)
-    gone = max((one.contradicted for one in case.sources if one not in then), default=0.0)
+    gone = max((one.contradicted or 0.0 for one in case.sources if one not in then), default=0.0)
     why = f"{left:.0%} of the labels are in doubt, {then_left:.0%} would be"
     move = case.move(kind, said, why, plan=plan, strength=left - then_left)
     return replace(move, contradicted=gone)
@@ -117,7 +117,7 @@ def source_move(case: Case, kind: str, said: str, then: list[DataSource], plan: 
 def doubt_reason(source: DataSource) -> str:
     """Why a source is doubted."""
     if source.disputed:
-        return f"which every other source contradicts on {source.contradicted:.0%} of the questions they share"
+        return f"of which {source.contradicted:.0%} is wrong by what other sources say"
     if not source.verifiable:
         return "whose labels nothing confirms"
     return f"where {source.noise:.0%} of the labels disagree"

@@ -103,7 +103,7 @@ def choose_sources(situation: Situation) -> list[DataSource]:
     sure = [s for s in chosen if s.verifiable]
     doubt = mean([s.noise for s in sure]) > 0.05
     if doubt and sum(map(clean_rows, sure)) >= situation.enough:
-        chosen = [s for s in chosen if s.verifiable or repeats_agree(s)]
+        chosen = [s for s in chosen if s.verifiable or s.confirmed or repeats_agree(s)]
     return chosen
 
 

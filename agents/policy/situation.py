@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import re
-from collections.abc import Sequence, Set
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,7 @@ from tuneloop.agents.policy.script_composer import Form
 from tuneloop.core.brief import Brief, TaskCard
 from tuneloop.core.constraints import is_allowed
 from tuneloop.core.experiment import Throughput
-from tuneloop.core.profile import BenchmarkFacts, DatasetProfile, ItemField, SourceProfile
+from tuneloop.core.profile import Agreement, BenchmarkFacts, DatasetProfile, ItemField, SourceProfile
 from tuneloop.core.protocols import Toolbox
 
 # How the final answer has to stand in a reply, so that the benchmark's scorer reads it.
@@ -149,11 +149,11 @@ class ModelFacts:
 
 @dataclass(frozen=True)
 class DataSource:
-    """A source of one data set; `contradicted`: share of shared questions on which even the friendliest source differs."""
+    """A source of one data set; `contradicted`: share of its answers that other sources say are wrong; None: they say nothing."""
 
     dataset: str
     profile: SourceProfile
-    contradicted: float = 0.0
+    contradicted: float | None = None
 
     @property
     def id(self) -> str:
@@ -163,13 +163,18 @@ class DataSource:
 
     @property
     def votes(self) -> bool:
-        """Whether questions have several independent replies: most occur more than once, and replies differ."""
-        return self.profile.repeated > 0.5 and self.profile.disagreeing > 0.02
+        """Whether questions have several independent replies."""
+        return votes(self.profile)
 
     @property
     def disputed(self) -> bool:
-        """Whether even the source that agrees with it most contradicts it on more than a tenth."""
-        return self.contradicted > 0.1
+        """Whether by what other sources say more than a tenth is wrong, and no vote of its own finds out which."""
+        return self.contradicted is not None and self.contradicted > 0.1
+
+    @property
+    def confirmed(self) -> bool:
+        """Whether other sources say that hardly an answer is wrong."""
+        return self.contradicted is not None and not self.disputed
 
     @property
     def verifiable(self) -> bool:
@@ -241,15 +246,53 @@ async def read_situation(brief: Brief, tools: Toolbox) -> Situation:
     sources: list[DataSource] = []
     for name, p in zip(names, profiles, strict=True):
         allowed = [s for s in p.sources if is_allowed(brief.directives, name, s.file)]
-        sources += [DataSource(name, s, contradiction_share(p, s.name, {one.name for one in allowed})) for s in allowed]
+        wrong = contradicted_shares(allowed, p.agreements)
+        sources += [DataSource(name, s, wrong.get(s.name)) for s in allowed]
     return Situation(brief, profiles[0].benchmark, tuple(sources), read_card(card, brief))
 
 
-def contradiction_share(profile: DatasetProfile, source: str, allowed: Set[str]) -> float:
-    """1 less the best agreement with another source on at least 20 shared questions; 0 where nothing is shared."""
-    pairs = [({a.first, a.second}, a) for a in profile.agreements if a.questions >= 20]
-    shared = [a.agreeing for names, a in pairs if source in names and names <= allowed]
-    return 1 - max(shared) if shared else 0.0
+LEAST_SHARED = 20  # questions that tell something
+ALIKE = 0.5  # of two wrong answers to a question: they come from the same mistake
+USUAL, TRUST = 0.9, 0.1  # right answers of a source of which nothing is known, and what that weighs beside an agreement
+
+
+def contradicted_shares(sources: Sequence[SourceProfile], agreements: Sequence[Agreement]) -> dict[str, float]:
+    """Source → share of wrong answers by which its agreements with others are explained; without those that share nothing.
+
+    Least squares, a source at a time: two sources agree where both are right, or wrong alike. Where a source has several
+    replies a question, these say how good they are, and what their vote leaves is what counts.
+    """
+    known = {s.name: s for s in sources}
+    pairs = [a for a in agreements if a.questions >= LEAST_SHARED and {a.first, a.second} <= {*known}]
+    right = {name: reply_accuracy(known[name]) for a in pairs for name in (a.first, a.second)}
+    before = {name: (share, 1.0 if votes(known[name]) else TRUST) for name, share in right.items()}
+    for _ in range(20):
+        for name in right:
+            share, weight = before[name]
+            above, below = weight * share, weight
+            for a in pairs:
+                if name in (a.first, a.second):
+                    other = right[a.second if name == a.first else a.first]
+                    alike = ALIKE * (1 - other)
+                    above += (a.agreeing - alike) * (other - alike)
+                    below += (other - alike) ** 2
+            right[name] = min(0.99, max(0.05, above / below))
+    return {name: round(1 - (voted(share) if votes(known[name]) else share), 2) for name, share in right.items()}
+
+
+def votes(profile: SourceProfile) -> bool:
+    """Whether questions have several independent replies: most occur more than once, and replies differ."""
+    return profile.repeated > 0.5 and profile.disagreeing > 0.02
+
+
+def reply_accuracy(profile: SourceProfile) -> float:
+    """Share of right replies: of three to a question, all are right as often as they agree."""
+    return float((1 - profile.disagreeing) ** (1 / 3)) if votes(profile) else USUAL
+
+
+def voted(right: float) -> float:
+    """Share of right answers among those that two replies give."""
+    return right**2 / (right**2 + ALIKE * (1 - right) ** 2)
 
 
 def read_card(told: dict[str, Any], brief: Brief) -> ModelFacts:

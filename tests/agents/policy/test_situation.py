@@ -1,0 +1,76 @@
+"""What sources say about each other: who is wrong, by how often each two agree."""
+
+from __future__ import annotations
+
+import random
+from itertools import combinations
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tuneloop.agents.policy.situation import LEAST_SHARED, DataSource, contradicted_shares
+from tuneloop.core.profile import Agreement, SourceProfile
+
+
+def source(name: str, disagreeing: float = 0.0) -> SourceProfile:
+    """With several replies a question where these disagree."""
+    facts: dict[str, Any] = {"name": name, "repeated": 1.0 if disagreeing else 0.0, "disagreeing": disagreeing}
+    return SourceProfile.model_construct(**facts)
+
+
+def pair(first: str, second: str, agreeing: float, questions: int = 150) -> Agreement:
+    return Agreement(first=first, second=second, questions=questions, agreeing=agreeing)
+
+
+def answers(right: float, habit: float, rng: random.Random, count: int = 400) -> list[int]:
+    """To questions whose answer is 0: -1 is the one mistake that many make, other wrong ones are all different."""
+    return [0 if rng.random() < right else -1 if rng.random() < habit else rng.randint(1, 10**6) for _ in range(count)]
+
+
+def test_the_source_that_is_wrong_is_told_from_those_that_it_contradicts() -> None:
+    found = contradicted_shares(
+        [source("receipts"), source("tutors", 0.45), source("letters"), source("numbers")],
+        [pair("receipts", "tutors", 0.57), pair("receipts", "letters", 0.7), pair("numbers", "tutors", 0.67)],
+    )
+    assert found["receipts"] > 0.2
+    assert found["tutors"] < 0.05
+    assert found["letters"] < 0.1
+    assert 0.1 < found["numbers"] < found["receipts"]
+
+
+def test_two_that_contradict_each_other_are_doubted_alike() -> None:
+    found = contradicted_shares([source("a"), source("b")], [pair("a", "b", 0.5)])
+    assert found["a"] == pytest.approx(found["b"], abs=0.05)
+    assert min(found.values()) > 0.1
+
+
+def test_who_shares_too_little_is_not_judged() -> None:
+    few = pair("a", "b", 0.1, LEAST_SHARED - 1)
+    assert contradicted_shares([source("a"), source("b")], [few]) == {}
+    assert contradicted_shares([source("a")], [pair("a", "forbidden", 0.1)]) == {}
+    assert not DataSource("set", source("a")).disputed
+    assert not DataSource("set", source("a")).confirmed
+
+
+@given(
+    rights=st.lists(st.floats(0.85, 0.98), min_size=3, max_size=5),
+    bad=st.floats(0.1, 0.6),
+    habit=st.floats(0, 1),
+    seed=st.integers(0, 99),
+)
+def test_among_good_sources_the_bad_one_alone_is_disputed(
+    rights: list[float], bad: float, habit: float, seed: int
+) -> None:
+    rng = random.Random(seed)
+    said = {f"good{i}": answers(right, 0.0, rng) for i, right in enumerate(rights)} | {"bad": answers(bad, habit, rng)}
+    agreements = [
+        pair(a, b, sum(x == y for x, y in zip(said[a], said[b], strict=True)) / 400, 400)
+        for a, b in combinations(said, 2)
+    ]
+    rng.shuffle(agreements)
+    found = contradicted_shares([source(name) for name in said], agreements)
+    assert found["bad"] == max(found.values())
+    assert found["bad"] == pytest.approx(1 - bad, abs=0.2)
+    assert all(found[name] < 0.2 for name in said if name != "bad")
