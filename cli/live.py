@@ -15,7 +15,7 @@ from tuneloop.core.event_log import find_last_event_offset, read_events
 from tuneloop.core.layout import RunFolder
 from tuneloop.graph.lifecycle.event_backfill import backfill_events
 
-POLL = 0.25
+POLL = 0.5
 LONG = 1 << 20
 
 

@@ -20,7 +20,7 @@ from tuneloop.graph.steering.inbox_listener import has_messages, raise_if_paused
 # Seconds between looks: a sixth of the time waited so far, so that short jobs are not delayed and long ones are cheap.
 FIRST, LONGEST, SHARE, SAID = 0.25, 5.0, 6, 2.0
 # Seconds between checks of the job's proof of completion and of the inbox; both are cheap.
-QUICK, SLOW = 0.05, 0.25
+QUICK, SLOW = 0.05, 0.5
 Status = TypeVar("Status", bound=JobStatus)
 KILLS = 5  # of one job in one session before the run pauses: something keeps ending it
 ENDING = 300.0  # seconds to watch a job end before the run pauses without it

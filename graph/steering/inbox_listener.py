@@ -20,7 +20,7 @@ from tuneloop.graph.steering.llm_listener import answer_waiting, start_listener
 from tuneloop.graph.steering.message_handler import process_inbox
 from tuneloop.tools.runs.messages import put, waiting
 
-INTERVAL = 0.2  # seconds between looks into the inbox
+INTERVAL = 0.5  # seconds between looks into the inbox
 _listeners: dict[tuple[Path, int], InboxListener] = {}
 
 
