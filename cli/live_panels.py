@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import reduce
+from typing import Any
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -43,17 +44,28 @@ from tuneloop.tools.runs.event_text import (
 # The state of the live view, updated event by event, so that a terminal can attach at any time.
 
 WORDS_KEPT = 5
+SHOWN_WORK = 12
+
+
+@dataclass(frozen=True)
+class Work:
+    """The newest node of an open experiment; `progress` maps a job of it to its first and latest report."""
+
+    node: e.NodeStarted
+    over: bool = False
+    streaming: e.AgentStreaming | e.ToolCalled | e.ModelCalled | None = None
+    progress: Mapping[str, tuple[e.JobProgress, e.JobProgress]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class LiveState:
-    """Everything shown; `progress` maps a job of the current node to its first and latest report."""
+    """Everything shown; `work` maps an open experiment, 0 the run itself, to what is done on it."""
 
     started: e.RunStarted | None = None
     power: e.PowerEstimated | None = None
     validation: e.ValidationChosen | None = None
     baseline: e.BaselineMeasured | None = None
-    node: e.NodeStarted | None = None
+    work: Mapping[int, Work] = field(default_factory=dict)
     words: tuple[
         e.AgentAnswered
         | e.RecipeFailure
@@ -66,8 +78,6 @@ class LiveState:
         | e.LimitWarning,
         ...,
     ] = ()
-    streaming: e.AgentStreaming | e.ToolCalled | e.ModelCalled | None = None
-    progress: Mapping[str, tuple[e.JobProgress, e.JobProgress]] = field(default_factory=dict)
     rows: tuple[e.ExperimentFinished, ...] = ()
     end: e.RunPaused | e.RunFinished | None = None
 
@@ -76,11 +86,11 @@ def apply_event(state: LiveState, event: e.Event) -> LiveState:  # noqa: PLR0911
     """The board after `event`."""
     match event:
         case e.RunStarted():
-            return replace(state, started=event, end=None, progress={})
+            return replace(state, started=event, end=None, work={})
         case e.NodeStarted():
-            return replace(state, node=event, end=None, progress={}, streaming=None)
+            return replace(state, end=None, work={**_others(state, event), event.about: Work(event)})
         case e.NodeFinished() | e.NodeInterrupted():
-            return replace(state, progress={}, streaming=None)
+            return replace(state, work=_ended(state, event))
         case (
             e.AgentAnswered()
             | e.RecipeFailure()
@@ -92,11 +102,12 @@ def apply_event(state: LiveState, event: e.Event) -> LiveState:  # noqa: PLR0911
             | e.LimitWarning()
             | e.PlannerFallback()
         ):
-            return replace(state, words=(*state.words, event)[-WORDS_KEPT:], streaming=None)
+            words = (*state.words, event)[-WORDS_KEPT:]
+            return replace(state, words=words, work=_changed(state, event, streaming=None))
         case e.AgentStreaming() | e.ToolCalled() | e.ModelCalled():
-            return replace(state, streaming=event)
+            return replace(state, work=_changed(state, event, streaming=event))
         case e.JobProgress():
-            return replace(state, progress=_progress(state, event))
+            return replace(state, work=_with_progress(state, event))
         case e.PowerEstimated():
             return replace(state, power=event)
         case e.ValidationChosen():
@@ -105,15 +116,42 @@ def apply_event(state: LiveState, event: e.Event) -> LiveState:  # noqa: PLR0911
             return replace(state, baseline=event)
         case e.ExperimentFinished():
             others = tuple(row for row in state.rows if row.experiment != event.experiment)
-            return replace(state, rows=(*others, event))
+            work = {number: work for number, work in state.work.items() if number != event.experiment}
+            return replace(state, rows=(*others, event), work=work)
         case e.RunPaused() | e.RunFinished():
-            return replace(state, end=event, node=None, progress={}, streaming=None)
+            return replace(state, end=event, work={})
 
 
-def _progress(state: LiveState, event: e.JobProgress) -> Mapping[str, tuple[e.JobProgress, e.JobProgress]]:
-    first, last = state.progress.get(event.job, (event, event))
+def _others(state: LiveState, begun: e.NodeStarted) -> Mapping[int, Work]:
+    """What goes on beside a node that begins: other experiments; the run itself has one node at a time."""
+    return {} if begun.about == 0 or begun.node == "finish" else {n: work for n, work in state.work.items() if n}
+
+
+def _ended(state: LiveState, event: e.NodeFinished | e.NodeInterrupted) -> Mapping[int, Work]:
+    """Its experiment waits; where the researcher opened none, there is none."""
+    ended = [number for number, work in state.work.items() if not work.over and work.node.ended_by(event)]
+    opened = [n for n in ended if event.node != "research" or n == event.experiment]
+    waiting = {n: Work(state.work[n].node, over=True) for n in opened}
+    return {n: waiting.get(n, work) for n, work in state.work.items() if n in waiting or n not in ended}
+
+
+def _number(state: LiveState, event: Event) -> int:
+    """Whose work an event tells of: where one node is at work, whatever is told is told by it."""
+    return next(iter(state.work)) if len(state.work) == 1 else event.experiment
+
+
+def _changed(state: LiveState, event: Event, **changes: Any) -> Mapping[int, Work]:
+    number = _number(state, event)
+    work = state.work.get(number)
+    return state.work if work is None or work.over else {**state.work, number: replace(work, **changes)}
+
+
+def _with_progress(state: LiveState, event: e.JobProgress) -> Mapping[int, Work]:
+    work = state.work.get(_number(state, event))
+    known = work.progress if work else {}
+    first, last = known.get(event.job, (event, event))
     first = event if event.done < last.done else first
-    return {**state.progress, event.job: (first, event)}
+    return _changed(state, event, progress={**known, event.job: (first, event)})
 
 
 def incumbent(state: LiveState) -> int | None:
@@ -135,8 +173,14 @@ BAR_WIDTH = 36
 
 def render(state: LiveState, now: datetime) -> RenderableType:
     """All that is known, top to bottom: run, experiments, voices, work at hand, end."""
-    parts = [_head(state), _table(state), *map(_voice, state.words), _work(state, now), _end(state)]
+    several = len(state.work) > 1
+    voices = [_numbered(event, _voice(event)) if several else _voice(event) for event in state.words]
+    parts = [_head(state), _table(state), *voices, *_works(state, now), _end(state)]
     return Group(*(part for part in parts if part is not None))
+
+
+def _numbered(event: Event, text: Text) -> Text:
+    return Text.assemble((f"[{event.experiment}] ", "dim"), text) if event.experiment else text
 
 
 def _head(state: LiveState) -> Text:
@@ -204,14 +248,26 @@ def _voice(
     return Text.assemble((f"{event.agent} ", "bold cyan"), printable(event.says), (why, "dim"))
 
 
-def _work(state: LiveState, now: datetime) -> Group | None:
-    if state.node is None:
-        return None
-    where = f"experiment {state.node.experiment} · " if state.node.experiment else ""
-    took = format_duration((now - state.node.at).total_seconds())
-    head = Text.assemble(("▶ ", "green"), (f"{where}{state.node.node}", "bold"), (f"  {took}", "dim"))
-    thinks = [Text(f"  {event_line(state.streaming)}", style="dim")] if state.streaming else []
-    return Group(head, *thinks, *(_bar(first, last) for first, last in state.progress.values()))
+def _works(state: LiveState, now: datetime) -> Iterator[RenderableType]:
+    """What is done on each open experiment, the oldest first."""
+    shown = sorted(state.work)[:SHOWN_WORK]
+    for number in shown:
+        yield from _work(number, state.work[number], now)
+    if len(state.work) > len(shown):
+        yield Text(f"  {len(state.work) - len(shown)} more experiments are open", style="dim")
+
+
+def _work(number: int, work: Work, now: datetime) -> Iterator[RenderableType]:
+    what = f"{f'experiment {number} · ' if number else ''}{work.node.node}"
+    if work.over:
+        yield Text(f"  {what}  waits", style="dim")
+        return
+    took = format_duration((now - work.node.at).total_seconds())
+    yield Text.assemble(("▶ ", "green"), (what, "bold"), (f"  {took}", "dim"))
+    if work.streaming:
+        yield Text(f"  {event_line(work.streaming)}", style="dim")
+    for first, last in work.progress.values():
+        yield _bar(first, last)
 
 
 def _bar(first: JobProgress, last: JobProgress) -> Table:

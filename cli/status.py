@@ -50,7 +50,7 @@ def show_status(status: RunStatus, console: Console, last: int) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    where = f" at {status.stage}" if status.state in ("running", "paused") else ""
+    where = f" {status.place}" if status.state in ("running", "paused") else ""
     where += f" on {status.host}" if status.host else ""
     measured = status.benchmark if status.evaluated else NOT_EVALUATED
     console.print(Text(f"{status.id}: {status.state}{where}, {measured}, {status.base_model}"))
@@ -64,11 +64,13 @@ def show_status(status: RunStatus, console: Console, last: int) -> None:
     shown = [e for i, e in enumerate(done) if i >= len(done) - last or e is best]
     for e in shown:
         table.add_row(*experiment_cells(e, best))
-    if status.open is not None:
-        table.add_row(*open_cells(status.open))
+    for now in status.open:
+        table.add_row(*open_cells(now))
     console.print(table)
-    if status.open is not None and status.open.job:
-        console.print(Text(f"now: {job_line(status.open.job)}"))
+    for now in status.open:
+        if now.job:
+            of = f" {now.number}" if len(status.open) > 1 else ""
+            console.print(Text(f"now{of}: {job_line(now.job)}"))
     console.print(status_spending_lines(status))
     if len(shown) < len(done):
         console.print(Text(f"{len(done) - len(shown)} earlier experiments: tuneloop status {status.id} --all"))
@@ -79,14 +81,14 @@ def show_status(status: RunStatus, console: Console, last: int) -> None:
 
 
 def open_cells(now: OpenExperiment) -> list[str | Text]:
-    """The line of the experiment that is not over; its node stands where the outcome will."""
+    """The line of an experiment that is not over; its node stands where the outcome will."""
     from rich.text import Text
 
     from tuneloop.cli.terminal import cell_text
 
     number = str(now.number) if now.number else "base"
     took = f" for {format_duration(now.seconds)}" if now.seconds is not None else ""
-    return [number, "", "", f"at {now.node}{took}", "", Text(cell_text(now.statement, 120))]
+    return [number, "", "", f"{now.place}{took}", "", Text(cell_text(now.statement, 120))]
 
 
 def job_line(job: JobProgress) -> str:

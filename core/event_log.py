@@ -12,6 +12,8 @@ from tuneloop.core.files import LARGEST_LINES, append_line, damaged, open_plain,
 
 # A long log is read in portions of this many events, which bounds memory.
 PORTION = 10_000
+BLOCK = 1 << 20
+LONGEST_EVENT = 1 << 24
 
 
 def append(path: Path, event: Event) -> None:
@@ -44,23 +46,33 @@ def iter_events(path: Path, kind: str = "") -> Iterator[Event]:
 
 def last_event(path: Path, kind: str, within: int) -> Event | None:
     """The newest event of a kind in the last `within` bytes."""
-    mark = f'"kind":"{kind}"'.encode()
-    lines = reversed(tail_lines(path, within))
-    return next((e for line in lines if mark in line and (e := parse_event(line)) and e.kind == kind), None)
+    return next(events_backwards(path, within, kind), None)
 
 
-def last_events(path: Path, within: int) -> list[Event]:
-    """The events in the last `within` bytes, oldest first."""
-    return [event for line in tail_lines(path, within) if (event := parse_event(line)) is not None]
+def events_backwards(path: Path, within: int, *kinds: str) -> Iterator[Event]:
+    """Events in the last `within` bytes, the newest first, of these kinds alone where some are named."""
+    marks = [f'"kind":"{kind}"'.encode() for kind in kinds]
+    for line in lines_backwards(path, within):
+        if kinds and not any(mark in line for mark in marks):
+            continue
+        if (event := parse_event(line)) is not None and (not kinds or event.kind in kinds):
+            yield event
 
 
-def tail_lines(path: Path, within: int) -> list[bytes]:
-    """Lines in the last `within` bytes, the first of them perhaps torn; none when there is no file."""
+def lines_backwards(path: Path, within: int) -> Iterator[bytes]:
+    """Lines in the last `within` bytes, the newest first, the last of them perhaps torn; no more is read than is asked for."""
     if not path.is_file():
-        return []
-    with path.open("rb") as f:
-        f.seek(max(0, f.seek(0, 2) - within))
-        return f.read().splitlines()
+        return
+    with open_plain(path, LARGEST_LINES) as f:
+        end, rest = f.seek(0, 2), b""
+        first = max(0, end - within)
+        while end > first and len(rest) <= LONGEST_EVENT:
+            begin = max(first, end - BLOCK)
+            f.seek(begin)
+            rest, *lines = (f.read(end - begin) + rest).split(b"\n")
+            yield from reversed(lines)
+            end = begin
+    yield rest
 
 
 def whole_lines(path: Path, offset: int = 0) -> Iterator[bytes]:
@@ -82,9 +94,6 @@ def parse_event(line: bytes) -> Event | None:
 
 
 # `events.jsonl` is read from its end: a late reader needs only the last lines.
-
-BLOCK = 1 << 20
-LONGEST_EVENT = 1 << 24
 
 
 def whole_blocks(path: Path, offset: int = 0) -> Iterator[bytes]:

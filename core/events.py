@@ -37,6 +37,17 @@ class NodeStarted(Base):
     kind: Literal["node_started"] = "node_started"
     node: str
 
+    @property
+    def about(self) -> int:
+        """The experiment that the node works on: research opens the next one, steer is the run's own."""
+        return 0 if self.node == "steer" else self.experiment + (self.node == "research")
+
+    def ended_by(self, event: object) -> bool:
+        """Whether `event` ends this turn: one node of an experiment works at a time, and one research of the run."""
+        if not isinstance(event, NodeFinished | NodeInterrupted) or event.node != self.node:
+            return False
+        return self.node == "research" or event.experiment == self.experiment
+
 
 class NodeFinished(Base):
     """A node ended; `detail` says in a few words with what."""

@@ -39,7 +39,7 @@ ANSWER_SECONDS = 5.0  # that a command waits for its answer
 ALIVE = 15.0  # seconds after which a stream says that it lives
 FIELDS = (
     "benchmark", "base_model", "datasets", "loop_n", "timeout", "patience", "max_cost", "max_tokens", "seeds", "seed",
-    "approve", "run_id",
+    "parallel", "approve", "executor", "run_id",
 )  # fmt: skip
 LONGEST_BODY, LONGEST_RECIPE = 1 << 16, 1 << 20  # bytes
 

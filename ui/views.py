@@ -14,7 +14,7 @@ from tuneloop.core import events as e
 from tuneloop.core.budget import format_amount, spending_lines
 from tuneloop.core.directive_log import read_conversation
 from tuneloop.core.errors import InvalidRequestError
-from tuneloop.core.event_log import last_events
+from tuneloop.core.event_log import events_backwards
 from tuneloop.core.experiment import Experiment, Hypothesis, Journal
 from tuneloop.core.files import checked, open_plain, read_model
 from tuneloop.core.formatting import format_duration, format_gain_cell, format_interval
@@ -33,7 +33,7 @@ from tuneloop.tools.runs.compare import compare_runs
 from tuneloop.tools.runs.event_text import event_line, progress_line
 from tuneloop.tools.runs.journal import experiment_score, load_journal, shown_score
 from tuneloop.tools.runs.manifest import all_runs, find_run
-from tuneloop.tools.runs.status import TAIL, RunStatus, current_activity, run_row, run_status
+from tuneloop.tools.runs.status import TAIL, OpenExperiment, RunStatus, current_activity, run_row, run_status
 from tuneloop.tools.scoring.failures import failure_kind
 from tuneloop.tools.statistics import compare
 from tuneloop.tools.training.result import log_points
@@ -44,7 +44,7 @@ NODES = (
     "critique", "finish",
 )  # fmt: skip
 SHOWN_RUNS = 200
-SHOWN_EVENTS, SHOWN_EXPERIMENTS, SHOWN_LINES, SHOWN_ITEMS, SHOWN_ROWS = 40, 50, 20, 20, 5
+SHOWN_EVENTS, SHOWN_EXPERIMENTS, SHOWN_JOBS, SHOWN_LINES, SHOWN_ITEMS, SHOWN_ROWS = 40, 50, 16, 20, 20, 5
 LONGEST_TEXT = 1 << 20  # bytes of a file that a page shows
 QUIET = (e.JobProgress, e.AgentStreaming, e.ModelCalled)
 
@@ -92,15 +92,12 @@ def now_page(run: RunFolder) -> dict[str, Any]:
     status = run_status(run)
     now = current_activity(run, status.state)
     done = status.journal.experiments
-    number = status.open.number if status.open else 0
-    points = log_points(run.experiment(number).model) if number else []
+    nodes = {status.stage, *(one.begun.node for one in status.open if not one.ended)}
     return {
         "status": status,
-        "nodes": [(node, node == status.stage) for node in NODES],
+        "nodes": [(node, node in nodes) for node in NODES],
         "now": now,
-        "job": status.open.job if status.open else None,
-        "job_text": progress_line(status.open.job) if status.open and status.open.job else "",
-        "chart": loss_chart(points),
+        "at_work": [work for one in status.open[:SHOWN_JOBS] if (work := work_cells(run, one))],
         "question": None if status.state == "finished" else open_question(run),
         "experiments": [experiment_cells(one, status.best) for one in reversed(done[-SHOWN_EXPERIMENTS:])],
         "earlier": max(0, len(done) - SHOWN_EXPERIMENTS),
@@ -110,6 +107,14 @@ def now_page(run: RunFolder) -> dict[str, Any]:
         "conversation": read_conversation(run.conversation)[-SHOWN_LINES:],
         "has_report": run.report.is_file(),
     }
+
+
+def work_cells(run: RunFolder, one: OpenExperiment) -> dict[str, Any] | None:
+    """The job of an open experiment, and its loss so far; None where there is neither."""
+    chart = loss_chart(log_points(run.experiment(one.number).model) if one.number else [])
+    name, text = (one.job.job, progress_line(one.job)) if one.job else (one.place, "")
+    shown = {"number": one.number, "name": name, "job": one.job, "text": text, "chart": chart}
+    return shown if one.job or chart else None
 
 
 def approval_page(home: Home, name: str) -> dict[str, Any]:
@@ -174,7 +179,7 @@ def spending_rows(status: RunStatus) -> list[tuple[str, str, str]]:
 def newest_events(run: RunFolder) -> list[dict[str, Any]]:
     """The newest events in words, the newest first; calls of tools in a row are folded into one line."""
     found: list[dict[str, Any]] = []
-    for event in last_events(run.events, TAIL):
+    for event in reversed([*events_backwards(run.events, TAIL)]):
         if isinstance(event, QUIET) or (text := event_line(event)) is None:
             continue
         if isinstance(event, e.ToolCalled) and found and found[-1]["calls"] and found[-1]["agent"] == event.agent:

@@ -10,20 +10,21 @@ from tuneloop.core.events import BaselineMeasured, Event, ExperimentFinished
 from tuneloop.core.experiment import Experiment
 from tuneloop.core.layout import RunFolder
 from tuneloop.tools.runs.journal import baseline_score, load_journal
+from tuneloop.tools.runs.status import open_experiments
 
 
 def backfill_events(run: RunFolder) -> list[Event]:
-    """Who began it, what the base model scored, how every experiment ended: a line each, at any length of the log."""
+    """Who began it, what the base model scored, how every experiment ended, where open ones stand, at any length of the log."""
     began, _ = read_events(run.events, 0, 1)
     base = baseline_score(run)
     measured: list[Event] = []
     if base is not None:
         at = written_at(run.baseline / "scores.json")
         measured = [BaselineMeasured(at=at, value=base.value, low=base.low, high=base.high, n=base.n)]
-    over = (
-        experiment_finished(e, at=written_at(run.experiment(e.number).result)) for e in load_journal(run).experiments
-    )
-    return [*began, *measured, *over]
+    journal = load_journal(run)
+    over = (experiment_finished(e, at=written_at(run.experiment(e.number).result)) for e in journal.experiments)
+    open_ = (event for one in open_experiments(run, journal) for event in (one.begun, one.ended, one.job) if event)
+    return [*began, *measured, *over, *open_]
 
 
 def experiment_finished(e: Experiment, at: datetime | None = None) -> ExperimentFinished:

@@ -137,7 +137,7 @@ def test_board_of_a_whole_run() -> None:
     board = live_state_of(recorded())
     assert [row.outcome for row in board.rows] == ["promoted", "failed", "not promoted"]
     assert incumbent(board) == 1
-    assert board.node is None
+    assert board.work == {}
     text = drawn(board, 100)
     for said in (
         "1 ★",
@@ -206,6 +206,52 @@ def test_board_in_the_middle_of_a_training() -> None:
     assert "50/100 steps, 5 s left" in text
 
 
+def side_by_side() -> list[Event]:
+    """Of experiments 1 to 4 the first trains, the second waits for its turn, the third is thought of, the fourth is over."""
+    return [
+        recorded()[0],
+        NodeStarted(at=at(1), node="prepare"),
+        NodeFinished(at=at(2), node="prepare", seconds=1),
+        NodeStarted(at=at(3), node="research"),
+        NodeFinished(at=at(4), experiment=1, node="research", seconds=1),
+        NodeStarted(at=at(5), experiment=1, node="train"),
+        NodeStarted(at=at(6), experiment=1, node="research"),
+        NodeFinished(at=at(7), experiment=2, node="research", seconds=1),
+        NodeStarted(at=at(8), experiment=2, node="evaluate"),
+        JobProgress(at=at(9), experiment=2, job="evaluate", done=1, total=4),
+        JobProgress(at=at(10), experiment=1, job="train", done=30, total=90),
+        NodeFinished(at=at(11), experiment=2, node="evaluate", seconds=3),
+        NodeStarted(at=at(12), experiment=4, node="critique"),
+        ExperimentFinished(at=at(13), experiment=4, outcome="failed", statement="x"),
+        NodeFinished(at=at(13), experiment=4, node="critique", seconds=1),
+        NodeStarted(at=at(14), experiment=2, node="research"),
+        e.ToolCalled(at=at(15), experiment=3, agent="researcher", tool="data_profile", arguments="{}", says="…"),
+        AgentAnswered(at=at(16), experiment=1, agent="validator", says="fits"),
+    ]
+
+
+def test_experiments_side_by_side_are_all_shown() -> None:
+    text = drawn(live_state_of(side_by_side()), 20)
+    assert "experiment 1 · train  15 s" in text and "30/90 steps" in text
+    assert "experiment 2 · evaluate  waits" in text and "1/4" not in text
+    assert "experiment 3 · research  6 s" in text and "researcher uses data_profile" in text
+    assert "experiment 4 ·" not in text and "prepare" not in text
+    assert "[1] validator fits" in text
+
+
+def test_of_a_researcher_that_stops_nothing_is_left_open() -> None:
+    stopped = NodeFinished(at=at(17), experiment=2, node="research", seconds=1, detail="then finish")
+    assert sorted(live_state_of([*side_by_side(), stopped]).work) == [1, 2]
+    finish = NodeStarted(at=at(18), experiment=2, node="finish")
+    assert [work.node.node for work in live_state_of([*side_by_side(), stopped, finish]).work.values()] == ["finish"]
+
+
+def test_of_very_many_the_oldest_are_drawn() -> None:
+    begun = [NodeStarted(at=at(n), experiment=n, node="train") for n in range(1, 31)]
+    text = drawn(live_state_of([recorded()[0], *begun]), 40)
+    assert text.count("▶") == 12 and "18 more experiments are open" in text
+
+
 def test_forecast_needs_a_pace() -> None:
     first, later = (JobProgress(at=at(s), job="j", done=d, total=100) for s, d in ((0, 10), (9, 40)))
     assert seconds_left(first, first) is None
@@ -226,7 +272,7 @@ def test_resuming_takes_the_end_away() -> None:
     assert live_state_of([started, RunPaused(reason="stop"), NodeStarted(node="train")]).end is None
 
 
-@given(st.lists(st.sampled_from(recorded())))
+@given(st.lists(st.sampled_from([*recorded(), *side_by_side()])))
 def test_any_order_of_events_can_be_drawn(events: list[Event]) -> None:
     assert drawn(live_state_of(events), 1000)
 
@@ -450,8 +496,6 @@ def test_what_models_do_is_said_in_words() -> None:
     thinks = e.AgentStreaming(agent="critic", model="gpt", text="The \x1b[31mform", letters=9)
     assert event_line(thinks) == "critic (gpt) …The [31mform"
     board = live_state_of([e.NodeStarted(node="critique"), thinks, fell, used])
-    assert (board.words, board.streaming) == ((fell,), used)
-    assert (
-        live_state_of([e.NodeStarted(node="critique"), thinks, e.NodeFinished(node="critique", seconds=1)]).streaming
-        is None
-    )
+    assert (board.words, board.work[0].streaming) == ((fell,), used)
+    over = live_state_of([e.NodeStarted(node="critique"), thinks, e.NodeFinished(node="critique", seconds=1)])
+    assert (over.work[0].over, over.work[0].streaming) == (True, None)

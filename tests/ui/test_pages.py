@@ -16,7 +16,7 @@ from tests.graph.conftest import long_run
 from tests.ui.conftest import BASE, HOSTILE, TOKEN, check_harmless, stranger
 from tuneloop.core.directive_log import open_directives
 from tuneloop.core.event_log import append
-from tuneloop.core.events import AgentAnswered, ToolCalled
+from tuneloop.core.events import AgentAnswered, JobProgress, NodeStarted, ToolCalled
 from tuneloop.core.experiment import ApprovalRequest
 from tuneloop.core.files import read_json, write_json
 from tuneloop.core.layout import Home, RunFolder
@@ -153,6 +153,40 @@ def test_refused_request_is_shown_with_what_was_filled_in(page: TestClient, home
     assert 'value="mine"' in shown.text
     assert not home.run("mine").root.exists()
     assert "is not a time" in page.post("/new", data={"benchmark": "wordproblems", "timeout": "soon"}, headers=OWN).text
+
+
+@pytest.mark.parametrize(
+    ("given", "refusal"),
+    [
+        ({"parallel": "300"}, "--parallel"),
+        ({"parallel": "two"}, "--parallel"),
+        ({"parallel": "2", "benchmark": "none", "loop_n": "", "datasets": "."}, "compares nothing"),
+        ({"executor": "pbs"}, "--executor"),
+        ({"executor": "ray"}, "RAY_ADDRESS names no cluster"),
+    ],
+)
+def test_where_a_run_works_is_checked_as_in_a_terminal(page: TestClient, given: dict[str, str], refusal: str) -> None:
+    asked = {"benchmark": "wordproblems", "base_model": "tiny", "loop_n": "2", "sandbox": "landlock", **given}
+    shown = page.post("/new", data=asked, headers=OWN)
+    assert shown.status_code == 200 and 'role="alert"' in shown.text
+    assert refusal in shown.text.partition('role="alert">')[2].partition("<")[0]
+    if given.get("executor") == "ray":
+        assert "<option selected>ray</option>" in shown.text
+
+
+def test_all_open_experiments_are_shown(page: TestClient, home: Home) -> None:
+    run = home.run("open")
+    shutil.copytree(run.experiment(3).root, run.experiment(4).root)
+    append(run.events, NodeStarted(experiment=3, node="evaluate"))
+    append(run.events, NodeStarted(experiment=4, node="train"))
+    for number, job in ((3, "evaluate"), (4, "train")):
+        append(run.events, JobProgress(experiment=number, job=job, done=number, total=9))
+    shown = page.get("/runs/open/now").text
+    assert "with 2 open experiments" in shown
+    for number, node in ((3, "evaluate"), (4, "train")):
+        assert f'/runs/open/experiments/{number}">{number}</a></td><td></td><td></td><td>at {node}</td>' in shown
+        assert f"experiment {number}, {node}" in shown and f'value="{number}" aria-label="{node}"' in shown
+        assert f'aria-current="step">{node}<' in shown
 
 
 def ask_about(home: Home, text: str = "carry out?") -> None:

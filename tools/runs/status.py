@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,8 +12,16 @@ from tuneloop.core.budget import Limits, Spent, spending_lines
 from tuneloop.core.directive import Directive
 from tuneloop.core.directive_log import read_directives
 from tuneloop.core.errors import InvalidRequestError
-from tuneloop.core.event_log import last_event
-from tuneloop.core.events import Event, JobProgress, NodeStarted, RecipeFailure, RunPaused
+from tuneloop.core.event_log import events_backwards, last_event
+from tuneloop.core.events import (
+    Event,
+    JobProgress,
+    NodeFinished,
+    NodeInterrupted,
+    NodeStarted,
+    RecipeFailure,
+    RunPaused,
+)
 from tuneloop.core.experiment import Experiment, Hypothesis, Journal
 from tuneloop.core.files import read_model
 from tuneloop.core.layout import RunFolder
@@ -25,23 +34,31 @@ from tuneloop.tools.runs.journal import baseline_score, load_journal
 from tuneloop.tools.runs.manifest import base_model_of, read_spec
 
 RunState = Literal["new", "running", "paused", "finished"]
+NodeEnd = NodeFinished | NodeInterrupted
 
-# A node emits far less between its start and the next one's.
-TAIL = 1 << 18
+TAIL = 1 << 18  # bytes of the log in which something new is looked for
+FAR = 1 << 26  # in which the starts of nodes at work are: no more is read than up to the oldest of them
 
 
 @dataclass(frozen=True)
 class OpenExperiment:
-    """The experiment at hand (0: the base model is prepared) and what is known of it.
+    """An experiment that is not over (0: the base model is prepared) and what is known of it.
 
-    `seconds`: since its node began, None while nobody works on it; `job`: the node's newest progress.
+    `ended`: its node is done or was interrupted; `job`: the node's newest progress; `seconds`: since the node began,
+    None while nobody works on it.
     """
 
     number: int
-    node: str
+    begun: NodeStarted
+    ended: NodeEnd | None
+    job: JobProgress | None
     statement: str
     seconds: float | None
-    job: JobProgress | None
+
+    @property
+    def place(self) -> str:
+        """`at train`, or what it waits after."""
+        return f"{'waits after' if isinstance(self.ended, NodeFinished) else 'at'} {self.begun.node}"
 
 
 @dataclass(frozen=True)
@@ -58,7 +75,7 @@ class RunStatus:
     baseline: Score | None
     journal: Journal
     report: Path | None
-    open: OpenExperiment | None
+    open: tuple[OpenExperiment, ...]
     spent: Spent
     limits: Limits
     host: str = ""
@@ -67,6 +84,11 @@ class RunStatus:
     def best(self) -> Experiment | None:
         """The incumbent."""
         return self.journal.best
+
+    @property
+    def place(self) -> str:
+        """`at train`, or how many experiments are open."""
+        return f"with {len(self.open)} open experiments" if len(self.open) > 1 else f"at {self.stage}"
 
 
 def run_state(run: RunFolder) -> RunState:
@@ -95,7 +117,7 @@ def run_status(run: RunFolder) -> RunStatus:
         baseline=baseline_score(run),
         journal=journal,
         report=run.report if finished else None,
-        open=None if finished else open_experiment(run, journal),
+        open=() if finished else open_experiments(run, journal),
         spent=with_disk(run, run_spending(run)),
         limits=current_limits(run, spec),
         host=host_of(run),
@@ -108,29 +130,56 @@ def host_of(run: RunFolder) -> str:
     return holder.host if holder else ""
 
 
-def open_experiment(run: RunFolder, journal: Journal) -> OpenExperiment | None:
-    """The newest node's experiment while it is not in the journal; None before the first node and between experiments."""
-    begun = _last(run, "node_started")
-    if not isinstance(begun, NodeStarted) or begun.experiment in {e.number for e in journal.experiments}:
-        return None
-    if begun.experiment == 0 and is_prepared(run):
-        return None
-    folder = run.experiment(begun.experiment) if begun.experiment else None
-    there = folder is not None and folder.hypothesis.is_file()
-    statement = read_model(folder.hypothesis, Hypothesis).statement if folder and there else ""
-    job = _last(run, "job_progress")
+def open_experiments(run: RunFolder, journal: Journal) -> tuple[OpenExperiment, ...]:
+    """Those that have begun and are not in the journal, by number; none between experiments."""
+    number = len(journal.experiments) + 1
+    wanted = set() if is_prepared(run) else {0}
+    while run.experiment(number).root.is_dir():
+        wanted.add(number)
+        number += 1
+    if not wanted:
+        return ()
+    jobs = dict[int, JobProgress]()
+    for event in events_backwards(run.events, TAIL, "job_progress"):
+        if isinstance(event, JobProgress):
+            jobs.setdefault(event.experiment, event)
+    at_work = is_worked_on(run.root)
+    found = [open_experiment(run, *turn, jobs, at_work) for turn in newest_turns(run, wanted)]
+    # A researcher that proposed to stop left no hypothesis.
+    return tuple(sorted((o for o in found if o.statement or o.place != "waits after research"), key=lambda o: o.number))
+
+
+def newest_turns(run: RunFolder, wanted: set[int]) -> Iterator[tuple[NodeStarted, NodeEnd | None]]:
+    """The newest node of each of these experiments, and what ended it."""
+    ends, missing = list[NodeEnd](), set(wanted)
+    for event in events_backwards(run.events, FAR, "node_started", "node_finished", "node_interrupted"):
+        if isinstance(event, NodeFinished | NodeInterrupted):
+            ends.append(event)
+        elif isinstance(event, NodeStarted) and event.about in missing:
+            missing.remove(event.about)
+            yield event, next(filter(event.ended_by, reversed(ends)), None)
+        if not missing:
+            return
+
+
+def open_experiment(
+    run: RunFolder, begun: NodeStarted, ended: NodeEnd | None, jobs: Mapping[int, JobProgress], at_work: bool
+) -> OpenExperiment:
+    """With its idea, its job, and for how long its node has worked."""
+    file, job = run.experiment(begun.about).hypothesis, jobs.get(begun.about)
     return OpenExperiment(
-        number=begun.experiment,
-        node=begun.node,
-        statement=statement,
-        seconds=(datetime.now(UTC) - begun.at).total_seconds() if is_worked_on(run.root) else None,
-        job=job if isinstance(job, JobProgress) and _is_newer(job, begun) else None,
+        number=begun.about,
+        begun=begun,
+        ended=ended,
+        job=job if job and not ended and _is_newer(job, begun) else None,
+        statement=read_model(file, Hypothesis).statement if begun.about and file.is_file() else "",
+        seconds=(datetime.now(UTC) - begun.at).total_seconds() if at_work and not ended else None,
     )
 
 
 def last_node(run: RunFolder) -> tuple[str, int]:
     """Node and experiment of the newest `node_started` event."""
-    found = last_event(run.events, "node_started", TAIL)
+    found = last_event(run.events, "node_started", FAR)
     return (found.node, found.experiment) if isinstance(found, NodeStarted) else ("new", 0)
 
 
@@ -149,16 +198,15 @@ def status_facts(status: RunStatus) -> dict[str, Any]:
         "best": status.best.number if status.best else None,
         "experiments": [experiment_row(e) for e in status.journal.experiments],
         "spent": budget_facts(status.spent, status.limits),
-        "open": _open_facts(status.open),
+        "open": [_open_facts(one) for one in status.open],
         "report": str(status.report) if status.report else None,
     }
 
 
-def _open_facts(now: OpenExperiment | None) -> dict[str, Any] | None:
-    if now is None:
-        return None
-    plain = {"number": now.number, "node": now.node, "hypothesis": now.statement, "seconds": now.seconds}
-    return {**plain, "job": _progress(now.job) if now.job else None}
+def _open_facts(one: OpenExperiment) -> dict[str, Any]:
+    job = one.job and {"name": one.job.job, **one.job.model_dump(include={"done", "total", "unit", "note"})}
+    place = {"number": one.number, "node": one.begun.node, "waits": one.ended is not None}
+    return {**place, "hypothesis": one.statement, "seconds": one.seconds, "job": job}
 
 
 def budget_facts(used: Spent, allowed: Limits) -> dict[str, Any]:
@@ -210,13 +258,9 @@ UNSAID = "its process ended without saying why; command.log in its folder may te
 
 
 def current_activity(run: RunFolder, state: RunState) -> dict[str, Any]:
-    """`job`: progress of the job at hand; `failure`: the newest that was met; `paused_because`; `directives` that hold."""
-    begun, at_work = _last(run, "node_started"), _last(run, "run_started")
-    job, problem, paused = _last(run, "job_progress"), _last(run, "recipe_failure"), _last(run, "run_paused")
+    """`trouble`: the newest failure that was met; `paused_because`; `directives` that hold."""
+    at_work, problem, paused = _last(run, "run_started"), _last(run, "recipe_failure"), _last(run, "run_paused")
     return {
-        "job": _progress(job)
-        if isinstance(job, JobProgress) and state == "running" and _is_newer(job, begun)
-        else None,
         "trouble": problem.text if isinstance(problem, RecipeFailure) and _is_newer(problem, at_work) else None,
         "paused_because": _pause_reason(paused, at_work) if state == "paused" else None,
         "directives": [_directive(d) for d in read_directives(run.directives) if d.state == "open"],
@@ -233,10 +277,6 @@ def _directive(directive: Directive) -> dict[str, Any]:
 
 def _is_newer(event: Event, other: Event | None) -> bool:
     return other is None or event.at >= other.at
-
-
-def _progress(job: JobProgress) -> dict[str, Any]:
-    return {"name": job.job, "done": job.done, "total": job.total, "unit": job.unit, "note": job.note}
 
 
 def _pause_reason(paused: Event | None, at_work: Event | None) -> str:

@@ -31,22 +31,9 @@ def tell(run: RunFolder, *events: Event) -> None:
         )
 
 
-def test_the_job_at_hand(run: RunFolder) -> None:
-    tell(run, BEGAN, TRAIN, STEP)
-    job = {"name": "train", "done": 3, "total": 9, "unit": "steps", "note": "loss 1.2"}
-    assert current_activity(run, "running") == {"job": job, "trouble": None, "paused_because": None, "directives": []}
-    assert current_activity(run, "paused")["job"] is None
-
-
-def test_the_job_of_an_earlier_node_is_over(run: RunFolder) -> None:
-    tell(run, BEGAN, TRAIN, STEP, NodeStarted(node="critique"))
-    assert current_activity(run, "running")["job"] is None
-
-
 def test_why_it_paused(run: RunFolder) -> None:
     tell(run, BEGAN, RecipeFailure(node="train", culprit="environment", text="disk full"), RunPaused(reason="no room"))
     assert current_activity(run, "paused") == {
-        "job": None,
         "trouble": "disk full",
         "paused_because": "no room",
         "directives": [],
@@ -60,7 +47,7 @@ def test_a_process_that_died_said_nothing(run: RunFolder) -> None:
 
 
 def test_a_new_run_does_nothing(run: RunFolder) -> None:
-    assert current_activity(run, "new") == {"job": None, "trouble": None, "paused_because": None, "directives": []}
+    assert current_activity(run, "new") == {"trouble": None, "paused_because": None, "directives": []}
 
 
 def test_directives_that_hold(run: RunFolder) -> None:
