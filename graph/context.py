@@ -23,20 +23,20 @@ from tuneloop.core.protocols import EvaluationJobs, Planner, TrainingJobs
 from tuneloop.core.settings import Settings
 from tuneloop.core.transcript import transcript_path
 from tuneloop.graph.agent_calls.planner_context import make_planner_context
-from tuneloop.graph.budget.limits import device_seconds, gpu_seconds_added, seconds_limit, spent_of_limits
+from tuneloop.graph.budget.limits import device_seconds, seconds_limit, spent_of_limits
 from tuneloop.graph.state import State
 from tuneloop.graph.telemetry.export import send_event
 from tuneloop.graph.telemetry.notifications import notify
 from tuneloop.graph.telemetry.team import update_team
 from tuneloop.graph.telemetry.tracker_process import feed_trackers
 from tuneloop.mcp_servers.scope import Scope
-from tuneloop.tools.budget.limits import current_limits
 from tuneloop.tools.jobs.run_tools import RunTools
 from tuneloop.tools.runs.journal import known_journal, load_journal
 
 # Events of a working node go to LangGraph's custom stream, for Studio, `astream` and API clients.
 
 Show = Callable[[Event], None]
+LOOK = 2.0  # seconds between looks at what is left, for each of the experiments side by side
 
 
 def ignore_event(event: Event) -> None:
@@ -68,7 +68,7 @@ class Context:
     """One run in the hand of one node.
 
     `show`: to who watches the graph's stream; `interactive`: somebody is there and can be asked; `at_most`: seconds that this
-    node may take, whatever the run's time; `gpu_hours`: the limit from which they follow, None: from none. `slot`: the
+    node may take, whatever the run's time; `holds_gpus`: no longer than the run's GPU-hours reach either. `slot`: the
     experiment that this invocation of the graph is for, 0: the whole run; `all_results`: all experiments that are over count.
     """
 
@@ -78,7 +78,7 @@ class Context:
     show: Show = ignore_event
     interactive: bool = False
     seconds_limit: float | None = None
-    gpu_hours: float | None = None
+    holds_gpus: bool = False
     slot: int = 0
     all_results: bool = False
 
@@ -110,50 +110,47 @@ class Context:
             return whole
         return known_journal(self.run, whole, self.state.experiment - window)
 
-    def seconds_left(self) -> float | None:
-        """Of the run's time, or of what this node may take, when it began; None: unlimited."""
+    def seconds_left(self, since: float = 0.0) -> float | None:
+        """Of the run's time, or of what this node may take, `since` seconds after it began; None: unlimited."""
         limit = seconds_limit(self.run, self.run_tools.spec)
-        left = None if limit is None else limit - self.state.spent
-        return min((seconds for seconds in (left, self.most) if seconds is not None), default=None)
+        left = None if limit is None else limit - self.state.spent - since
+        return min((seconds for seconds in (left, self.most(since)) if seconds is not None), default=None)
 
-    @property
-    def most(self) -> float | None:
-        """Seconds that this node may take, with the GPU-hours that were granted since it began."""
-        if self.seconds_limit is None or self.gpu_hours is None:
-            return self.seconds_limit
-        return self.seconds_limit + gpu_seconds_added(self.run, self.run_tools.spec, self.gpu_hours)
+    def most(self, since: float = 0.0) -> float | None:
+        """Seconds that this node may take from then on, whatever the run's time; GPU-hours go as jobs run, not as they wait."""
+        left = None if self.seconds_limit is None else self.seconds_limit - since
+        held = device_seconds(self.run, self.run_tools.spec) if self.holds_gpus else None
+        return min((seconds for seconds in (left, held) if seconds is not None), default=None)
 
     def spent_of_limits(self, since: float = 0.0) -> list[SpendingLine]:
         """What was spent of each limit that the run has, `since` seconds after this node began."""
         return spent_of_limits(self.run, self.run_tools.spec, max(0.0, self.state.spent) + since)
 
-    @property
-    def first_limit(self) -> str:
-        """What ends this node first: `time` or `GPU-hours`."""
-        whole = replace(self, seconds_limit=None).seconds_left()
-        most = self.most
+    def first_limit(self, since: float = 0.0) -> str:
+        """What ends this node first: `time` or `GPU time`."""
+        whole = replace(self, seconds_limit=None, holds_gpus=False).seconds_left(since)
+        most = self.most(since)
         return "time" if most is None or (whole is not None and whole <= most) else "GPU time"
 
-    def with_gpu_deadline(self) -> Context:
-        """The same for a node whose jobs hold the GPUs: no longer than the run's GPU-hours reach."""
-        limit = current_limits(self.run, self.run_tools.spec).gpu_hours
-        if limit is None or self.run_tools.device == "cpu":
-            return self
-        return replace(self, seconds_limit=device_seconds(self.run, self.run_tools.spec, limit), gpu_hours=limit)
-
     def clock(self) -> Callable[[], float | None]:
-        """The same at any later moment of this node; what was added meanwhile counts."""
-        began = time.monotonic()
+        """The same at any later moment of this node; what was added meanwhile counts. Files are looked at every few seconds."""
+        began = looked = time.monotonic()
+        left, every = self.seconds_left(), LOOK * self.run_tools.spec.parallel
 
         def now() -> float | None:
-            left = self.seconds_left()
-            return None if left is None else left - (time.monotonic() - began)
+            nonlocal looked, left
+            at = time.monotonic()
+            if at - looked >= every or (left is not None and left < at - looked):
+                looked, left = at, self.seconds_left(at - began)
+            return None if left is None else left - (at - looked)
 
         return now
 
     def without_deadline(self) -> Context:
         """The same without a deadline: the end of a run is not skipped because its time is over."""
-        return replace(self, state=self.state.model_copy(update={"spent": float("-inf")}), seconds_limit=None)
+        return replace(
+            self, state=self.state.model_copy(update={"spent": float("-inf")}), seconds_limit=None, holds_gpus=False
+        )
 
     @cached_property
     def scope(self) -> Scope:

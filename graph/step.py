@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -47,7 +48,7 @@ def step(name: str, node: Node, settings: Settings, failed: Failed = give_up) ->
             warn_near_limits(ctx)
             if name in GATED:
                 ask_for_more(ctx, partial(refused_limits, ctx))
-            update = _timed(ctx.with_gpu_deadline() if name in HOLDING else ctx, name, node, failed)
+            update = _timed(replace(ctx, holds_gpus=name in HOLDING), name, node, failed)
             warn_near_limits(ctx, update["spent"] - state.spent)
             return update
 

@@ -37,7 +37,8 @@ def wait_for_job(
     if ctx.run.training > 1:
         job = f"{job} with seed {ctx.run_tools.spec.seed + ctx.run.training - 1}"
     began, said, last, warned = time.monotonic(), 0.0, (-1, -1), set[str]()
-    looked, every = began, SAID * ctx.run_tools.spec.parallel  # all experiments side by side look at the same limits
+    clock, looked = ctx.clock(), began
+    every = SAID * ctx.run_tools.spec.parallel  # all experiments side by side look at the same limits
     while (status := poll()).state == "running":
         now = time.monotonic()
         seen = progress(status)
@@ -56,10 +57,11 @@ def wait_for_job(
             stop()
             wait_until_over(poll)
             raise
-        left = ctx.seconds_left()
-        if left is not None and left < now - began:
+        left = clock()
+        if left is not None and left < 0:
+            first = ctx.first_limit(now - began)
             stop()
-            raise RecipeError(f"the run's {ctx.first_limit} was over during {job}", culprit="environment")
+            raise RecipeError(f"the run's {first} was over during {job}", culprit="environment")
         sleep_until_poll(ctx, now - began, proof)
     if progress(status)[1]:
         _say(ctx, job, status)

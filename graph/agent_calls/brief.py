@@ -27,13 +27,13 @@ from tuneloop.core.files import read_field, read_model, read_text
 from tuneloop.core.layout import ExperimentFolder, RunFolder
 from tuneloop.core.prompt_escaping import shorten_middle
 from tuneloop.core.score import Decision, ItemResult, Score
-from tuneloop.graph.budget.limits import experiments_limit
+from tuneloop.graph.budget.limits import devices, experiments_limit
 from tuneloop.graph.context import Context
 from tuneloop.graph.outcomes.warnings import collect_warnings
 from tuneloop.graph.steering.compliance import kept_values
 from tuneloop.mcp_servers.injection_marking import quote_suspicious
 from tuneloop.tools.benchmark_items.folder import render_prompt
-from tuneloop.tools.budget.spending import experiment_spending, gpu_count
+from tuneloop.tools.budget.spending import experiment_spending
 from tuneloop.tools.data_script.data_view import dataset_files, source_commands
 from tuneloop.tools.jobs.run_tools import split_sizes
 from tuneloop.tools.llm_proxy.access import data_access
@@ -216,7 +216,7 @@ def spending_left(ctx: Context) -> dict[str, Any]:
     tokens = left.get("tokens")
     return {
         "gpu_hours_left": left.get("GPU-hours") if ctx.run_tools.device != "cpu" else None,
-        "gpus": gpu_count(),
+        "gpus": devices(ctx.run, ctx.run_tools.spec),
         "tokens_left": None if tokens is None else int(tokens),
         "money_left": left.get("money"),
         "usual": median_amounts(took) if took else None,

@@ -15,8 +15,10 @@ from tuneloop.tools.budget.limits import budget_extensions, current_limits, set_
 from tuneloop.tools.budget.spending import (
     all_entries,
     booked_entries,
+    computes_on_gpus,
     gpu_count,
     gpu_hours,
+    node_gpus,
     run_spending,
     total_cost,
     total_tokens,
@@ -51,20 +53,17 @@ def spent_of_limits(run: RunFolder, spec: RunSpec, seconds: float) -> list[Spend
     )
 
 
-def devices(spec: RunSpec) -> int:
-    """GPUs that jobs of the run may hold at once: this machine's, or at least one for each experiment on other machines."""
-    return gpu_count() if spec.executor == "local" else max(gpu_count(), spec.parallel)
+def devices(run: RunFolder, spec: RunSpec) -> int:
+    """GPUs that jobs of the run may hold at once: this machine's, or on nodes those of one job for each experiment."""
+    return gpu_count() if spec.executor == "local" else spec.parallel * node_gpus(run)
 
 
-def device_seconds(run: RunFolder, spec: RunSpec, limit: float) -> float:
-    """Seconds for which jobs may still hold all GPUs that the run may use, of `limit` GPU-hours."""
-    return (limit - sum(gpu_hours(run).values())) * 3600 / devices(spec)
-
-
-def gpu_seconds_added(run: RunFolder, spec: RunSpec, before: float) -> float:
-    """Seconds of these GPUs that were added since the limit was `before` GPU-hours; below 0: taken back."""
-    now = current_limits(run, spec).gpu_hours
-    return 0.0 if now is None else (now - before) * 3600 / devices(spec)
+def device_seconds(run: RunFolder, spec: RunSpec) -> float | None:
+    """Seconds for which jobs may still hold all these GPUs; None: unlimited. Jobs that wait for a node hold none."""
+    limit = current_limits(run, spec).gpu_hours
+    if limit is None or not computes_on_gpus(run):
+        return None
+    return (limit - sum(gpu_hours(run).values())) * 3600 / devices(run, spec)
 
 
 def check_call_fits(run: RunFolder, entry: Entry) -> None:

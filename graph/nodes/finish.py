@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from langgraph.graph import END
@@ -39,7 +40,7 @@ def finish(ctx: Context) -> dict[str, Any]:
     """Choose, read the test, deliver, write `report.md` and, last, `report.json`."""
     if not ctx.run.report_json.is_file():
         ctx.run.final.mkdir(exist_ok=True)
-        found = choose_candidate(ctx.with_gpu_deadline())
+        found = choose_candidate(replace(ctx, holds_gpus=True))
         if ctx.run_tools.spec.evaluated:
             deliver_tested(ctx, found)
         else:

@@ -39,7 +39,7 @@ def measure_throughput(ctx: Context) -> None:
         return
     known = known_throughput(ctx.run_tools)
     try:
-        found = known or measure(replace(ctx, seconds_limit=SHARE * max(0.0, left), gpu_hours=None))
+        found = known or measure(replace(ctx, seconds_limit=SHARE * max(0.0, left), holds_gpus=False))
     except RecipeError as e:
         text = f"how fast the base model trains could not be measured: plans start from a guess. {e}"
         ctx.emit(RecipeFailure(node="prepare", culprit="environment", text=text))
@@ -64,7 +64,7 @@ def measure(ctx: Context) -> Throughput:
                 run_tools.proof(folder.jobs, "smoke_run"),
             )
         except RecipeError as e:
-            if ctx.first_limit == "time":  # the run's own time, which may have been shortened meanwhile
+            if ctx.first_limit() == "time":  # the run's own time, which may have been shortened meanwhile
                 raise
             raise RecipeError(f"It took more than {SHARE:.0%} of the time left", culprit="environment") from e
         if not was_training_killed(status):

@@ -31,11 +31,16 @@ ALL = "all"
 def gpu_hours(run: RunFolder) -> dict[int, float]:
     """Experiment → hours; 0: those of the run itself. Of a fork only what it did itself."""
     found: defaultdict[int, float] = defaultdict(float)
-    if run.setup.is_file() and read_model(run.setup, dict[str, Any]).get("device", "cpu") != "cpu":
+    if computes_on_gpus(run):
         for number, jobs in job_folders(run):
             if jobs.is_dir():
                 found[number] += remember_over("GPU-hours", jobs, partial(hours_of_jobs, jobs))
     return dict(found)
+
+
+def computes_on_gpus(run: RunFolder) -> bool:
+    """Whether `prepare` settled on a GPU."""
+    return run.setup.is_file() and read_model(run.setup, dict[str, Any]).get("device", "cpu") != "cpu"
 
 
 def hours_of_jobs(jobs: Path) -> float:
@@ -79,6 +84,15 @@ def device_count(job: Path) -> int:
         words = (job / CLAIM).read_text().split()
         return int(words[-1]) if len(words) == CLAIM_WORDS and words[-1].isdecimal() else 0
     return _devices(job / "command.json", (job / "command.json").stat().st_mtime_ns)
+
+
+def node_gpus(run: RunFolder) -> int:
+    """GPUs that the newest job of the run had on its node; 1 before any has run on one."""
+    for _, jobs in reversed(job_folders(run)):
+        claims = [claim for claim in jobs.glob(f"*.[0-9]*/{CLAIM}") if device_count(claim.parent)]
+        if claims:
+            return device_count(max(claims, key=lambda claim: claim.stat().st_mtime).parent)
+    return 1
 
 
 class AskedDevices(BaseModel):

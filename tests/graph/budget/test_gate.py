@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,13 +22,15 @@ from tuneloop.core.directive_log import append_row, open_directives
 from tuneloop.core.errors import InfrastructureError, InvalidRequestError, LimitReachedError, PausedError
 from tuneloop.core.event_log import iter_events
 from tuneloop.core.events import LimitWarning, NodeInterrupted
+from tuneloop.core.files import write_json
+from tuneloop.core.job import ALIVE, CLAIM, TICKET
 from tuneloop.core.layout import Home, RunFolder
 from tuneloop.core.run_spec import RunSpec
 from tuneloop.core.settings import Settings, load_settings
 from tuneloop.core.transcript import ModelCall, Tokens
 from tuneloop.graph.agent_calls.planner_context import RunCallLedger, open_ledger
 from tuneloop.graph.budget.gate import ask_for_more, refused_limits, warn_near_limits
-from tuneloop.graph.budget.limits import device_seconds, is_finish_requested
+from tuneloop.graph.budget.limits import is_finish_requested
 from tuneloop.graph.context import Context
 from tuneloop.graph.lifecycle.create_run import check_prices
 from tuneloop.graph.outcomes.stopping import next_node
@@ -115,22 +118,40 @@ def test_no_limit_is_below_nothing(tmp_path: Path) -> None:
     assert current_limits(run, read_spec(run)) == Limits(seconds=0, gpu_hours=0, tokens=0, money=0)
 
 
-def test_gpu_hours_that_are_granted_while_a_job_runs_hold_for_it(tmp_path: Path) -> None:
+def test_gpu_hours_that_are_granted_while_a_job_runs_hold_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tuneloop.graph.context.LOOK", 0.0)
     run = made(tmp_path, max_gpu_hours=1)
-    ctx = Context(run, Settings(FT_FILE_PATH=tmp_path), State(run_id="r1"), seconds_limit=100.0, gpu_hours=1.0)
-    left = ctx.clock()
-    assert ctx.seconds_left() == 100
+    write_json(run.setup, {"device": "cuda"})
+    ctx = Context(run, Settings(FT_FILE_PATH=tmp_path), State(run_id="r1"), holds_gpus=True)
+    left, hour = ctx.clock(), 3600 / gpu_count()
+    assert ctx.seconds_left() == hour
     append_row(run.directives, Directive(id="1", text="…", command=Extend(gpu_hours=2)))
-    assert ctx.seconds_left() == 100 + 2 * 3600 / gpu_count()
-    assert (left() or 0) > 100
-    assert replace(ctx, seconds_limit=50.0, gpu_hours=None).seconds_left() == 50, "what was granted is in it"
+    assert ctx.seconds_left() == left() == 3 * hour
+    assert replace(ctx, seconds_limit=50.0).seconds_left() == 50
+    assert (ctx.first_limit(), replace(ctx, holds_gpus=False).seconds_left()) == ("GPU time", None)
+    write_json(run.setup, {"device": "cpu"})
+    assert ctx.seconds_left() is None
 
 
-def test_gpu_hours_are_shared_by_experiments_on_other_machines(tmp_path: Path) -> None:
-    run = made(tmp_path, max_gpu_hours=4)
-    beside = read_spec(run).model_copy(update={"parallel": 64})
-    assert device_seconds(run, beside, 4) == 4 * 3600 / gpu_count()
-    assert device_seconds(run, beside.model_copy(update={"executor": "slurm"}), 4) == 4 * 3600 / 64
+def test_a_job_on_a_node_may_go_on_for_its_own_gpus_from_when_it_began_there(tmp_path: Path) -> None:
+    run = made(tmp_path, max_gpu_hours=4, parallel=8, executor="slurm")
+    write_json(run.setup, {"device": "cuda"})
+    ctx = Context(run, Settings(FT_FILE_PATH=tmp_path), State(run_id="r1", experiment=1), holds_gpus=True)
+    assert ctx.seconds_left() == ctx.seconds_left(since=1000) == 4 * 3600 / 8, "no job has said how many GPUs it gets"
+    job = run.experiment(1).jobs / "train.1"
+    write_json(job / "command.json", {"argv": ["x"], "cwd": "/"})
+    (job / TICKET).write_text("7")
+    os.utime(job / "command.json", (1e9, 1e9))  # it waits since then
+    assert ctx.seconds_left() == 4 * 3600 / 8
+    (job / CLAIM).write_text("node 7 2")
+    (job / ALIVE).touch()
+    os.utime(job / CLAIM, (2e9, 2e9))
+    os.utime(job / ALIVE, (2e9 + 1800, 2e9 + 1800))
+    assert ctx.seconds_left() == (4 - 2 * 0.5) * 3600 / (8 * 2)
+    os.utime(job / ALIVE, (2e9 + 8000, 2e9 + 8000))
+    assert (ctx.seconds_left() or 0) < 0 and ctx.first_limit() == "GPU time"
 
 
 def test_what_does_not_fit_is_refused_before_it_costs(tmp_path: Path) -> None:
