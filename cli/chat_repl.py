@@ -23,7 +23,7 @@ from tuneloop.core.events import Event
 from tuneloop.core.files import read_text
 from tuneloop.core.formatting import printable
 from tuneloop.core.layout import RunFolder
-from tuneloop.core.run_lease import is_worked_on
+from tuneloop.core.run_lease import LOST, find_holder, is_worked_on
 from tuneloop.core.settings import Settings
 from tuneloop.graph.steering.exchange import await_answer
 from tuneloop.tools.runs.approvals import open_question
@@ -179,12 +179,15 @@ class Conversation:
         self.screen.say(out.getvalue().rstrip())
 
     def resume(self, run: RunFolder) -> None:
-        """Go on in the background."""
+        """Go on in the background; whether another machine still works on the run, `tuneloop resume` finds out."""
         from tuneloop.tools.runs.start import resume_detached
 
-        if run_state(run) == "finished" or is_worked_on(run.root):
+        other = find_holder(run.root, elsewhere=True)
+        if run_state(run) == "finished" or (other is None and is_worked_on(run.root)):
             self.screen.say(STAND[run_state(run)])
             return
+        if other is not None:
+            self.screen.say(f"{other} was last at work; looking for a sign of life, up to {LOST:.0f} s")
         refusal = resume_detached(run)
         self.screen.say(printable(refusal, 2000) or "it goes on in the background; leaving this chat does not stop it")
 

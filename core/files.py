@@ -12,6 +12,7 @@ import os
 import re
 import stat
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from pathlib import Path
@@ -33,6 +34,7 @@ HOLLOW = 16  # times the bytes on disk that a file beyond LARGEST may have: file
 NO_PLAIN_FILE = (errno.ELOOP, errno.ENXIO, errno.ENODEV, errno.ENAMETOOLONG)
 DEEPEST = 100  # levels of YAML: its parser recurses
 LONGEST_REASON = 200  # characters
+SLOW = 5.0  # seconds of waiting for the disk after which a folder may have become another process's
 
 
 # Folder → what is called before anything below it is written; it raises where the folder is another process's by now.
@@ -66,7 +68,10 @@ def write_atomic(path: Path, data: str | bytes, mode: int | None = None, *, keep
                 os.fchmod(f.fileno(), mode)
             f.write(data.encode() if isinstance(data, str) else data)
             f.flush()
+            began = time.monotonic()
             os.fsync(f.fileno())
+        if time.monotonic() - began > SLOW:
+            check_guards(path)
         if keep:
             with contextlib.suppress(FileExistsError):
                 path.hardlink_to(part)

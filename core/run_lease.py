@@ -89,7 +89,7 @@ def find_holder(run: Path, *, elsewhere: bool = False) -> Holder | None:
     if holder.machine == machine_of(run):
         with contextlib.suppress(PermissionError):  # another user's: its signs of life tell
             return holder if not elsewhere and is_locked(run / "lock") else None
-    return holder if _age(file) < LOST else None
+    return holder if age(file) < LOST else None
 
 
 def is_worked_on(run: Path) -> bool:
@@ -99,7 +99,8 @@ def is_worked_on(run: Path) -> bool:
     return find_holder(run) is not None
 
 
-def _age(file: Path) -> float:
+def age(file: Path) -> float:
+    """Seconds since a sign of life was given by touching the file, by its server's clock."""
     try:
         with tempfile.NamedTemporaryFile(dir=file.parent, suffix=".part") as probe:
             now = os.fstat(probe.fileno()).st_mtime

@@ -137,10 +137,13 @@ def lives_elsewhere(lock: Path) -> bool:
 
     On a local file system another machine is this one before it was booted anew.
     """
+    return is_foreign(lock) and shows_life(lock, sign_of(lock) or 0.0, LOST)
+
+
+def is_foreign(lock: Path) -> bool:
+    """Whether a supervisor on another machine has signed."""
     try:
-        machine = named_in(lock)[1]
-        foreign = machine not in ("", machine_of(lock.parent)) and bool(network_kind(lock.parent))
-        return foreign and shows_life(lock, sign_of(lock) or 0.0, LOST)
+        return named_in(lock)[1] not in ("", machine_of(lock.parent)) and bool(network_kind(lock.parent))
     except (FileNotFoundError, DamagedFileError):
         return False
 

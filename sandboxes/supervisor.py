@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import _signal as signal  # type: ignore[import-not-found]  # its enums, like json's patterns, would double a start
+import _thread
 import os
 import select
 import time
@@ -221,7 +222,7 @@ class Supervisor:
         self.remove_cgroup()
         self.log.close()
         if (code, reason) == (0, "finished"):  # any other end vouches for no result
-            fsync_below(self.plan.write)
+            self.fsync_results()
         end = f'{{"code": {code}, "reason": "{reason}", "seconds": {seconds:.3f}, "peak_memory": {peak}, "cpu": {cpu:.3f}}}'
         for left in range(FULL_DISK_TRIES, -1, -1):
             try:
@@ -231,6 +232,21 @@ class Supervisor:
                 if not left:
                     raise
                 time.sleep(1)
+
+    def fsync_results(self) -> None:
+        """What the job wrote is on disk; signs of life are given meanwhile, for a large model may take minutes."""
+        over = _thread.allocate_lock()
+        over.acquire()
+
+        def give_signs() -> None:
+            while not over.acquire(timeout=TICK):
+                self.is_taken_over()
+
+        _thread.start_new_thread(give_signs, ())
+        try:
+            fsync_below(self.plan.write)
+        finally:
+            over.release()
 
     def remove_scratch(self) -> None:
         """What the sandbox made for the job goes with it."""

@@ -205,6 +205,27 @@ def test_events_appear_above_the_line_being_typed(run: RunFolder) -> None:
         assert "Directive 1: finish" in someone.seen
 
 
+def test_resume_looks_whether_the_machine_that_was_last_at_work_still_is(run: RunFolder) -> None:
+    """Its lease is fresh and goes on to be renewed: the command line says so."""
+    lease, over = run.root / "lease" / "3.json", threading.Event()
+    lease.parent.mkdir()
+    lease.write_text('{"host": "other", "machine": "m", "pid": 1, "since": "2026-01-01T00:00:00Z"}')
+
+    def renew() -> None:
+        while not over.wait(0.2):
+            os.utime(lease)
+
+    with typing(run) as someone:
+        threading.Thread(target=renew).start()
+        try:
+            someone.until(lambda seen: "> " in seen)
+            someone.type("resume\r")
+            someone.until(lambda seen: "looking for a sign of life" in seen)
+            someone.until(lambda seen: "is worked on by other since" in seen, 120)
+        finally:
+            over.set()
+
+
 def test_tab_completes_commands(run: RunFolder) -> None:
     with typing(run) as someone:
         someone.until(lambda seen: "> " in seen)

@@ -160,6 +160,37 @@ def test_a_lease_folder_that_was_removed_is_made_again(run: Path) -> None:
     assert files.GUARDS == {}
 
 
+def test_signs_are_given_while_a_large_file_is_written_to_disk(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run_lease, "BEAT", BEAT)
+    lease, real = RunLease(run), os.fsync
+
+    def slow(handle: int) -> None:
+        sign = lease.file.stat().st_mtime_ns
+        until(lambda: lease.file.stat().st_mtime_ns > sign, 60)
+        real(handle)
+
+    monkeypatch.setattr(os, "fsync", slow)
+    files.write_atomic(run / "large.bin", b"x")
+    lease.release()
+
+
+def test_a_run_that_was_lost_while_the_disk_was_slow_is_not_written(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threading, "Thread", NoThread)
+    monkeypatch.setattr(files, "SLOW", 0.0)
+    lease, real = RunLease(run), os.fsync
+
+    def slow(handle: int) -> None:
+        other = lease.file.read_text().replace(lease.machine, "another-machine")
+        (run / "lease" / "12.json").write_text(other)
+        real(handle)
+
+    monkeypatch.setattr(os, "fsync", slow)
+    with pytest.raises(FencedError):
+        files.write_atomic(run / "result.json", "x")
+    assert not (run / "result.json").exists()
+    lease.release()
+
+
 @dataclass
 class Clock:
     """Stands in for the module `time`: one clock for all machines, moved by the schedule."""

@@ -12,13 +12,15 @@ import pytest
 
 from tests.waiting import until
 from tuneloop.core.job import Command
+from tuneloop.core.layout import RunFolder
 from tuneloop.core.locks import is_locked
 from tuneloop.core.run_lease import LOST, RunLease
-from tuneloop.sandboxes import local
+from tuneloop.sandboxes import local, supervisor
 from tuneloop.sandboxes.jobs import stop_and_wait
 from tuneloop.sandboxes.local import named_in
 from tuneloop.sandboxes.process import ProcessSandbox
 from tuneloop.sandboxes.supervisor import SIGN, Supervisor
+from tuneloop.tools.runs.messages import live_jobs
 
 
 def test_a_job_of_another_machine_lives_while_it_gives_signs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -57,13 +59,13 @@ def test_a_supervisor_that_was_silent_ends_its_job_where_another_machine_took_th
     run, job, sandbox = tmp_path / "r", tmp_path / "r" / "jobs" / "sleep.1", ProcessSandbox()
     lease = RunLease(run)
     sandbox.start(job, Command(argv=("/bin/sleep", str(SIGN + 8)), cwd=str(tmp_path), write=(str(tmp_path),)))
-    supervisor = int(until(lambda: named_in(job / "lock")[0]))
-    os.kill(supervisor, signal.SIGSTOP)
+    pid = int(until(lambda: named_in(job / "lock")[0]))
+    os.kill(pid, signal.SIGSTOP)
     if taken:
         other = lease.file.read_text().replace(lease.machine, "another-machine")
         (run / "lease" / "12.json").write_text(other)
     time.sleep(SIGN + 1)
-    os.kill(supervisor, signal.SIGCONT)
+    os.kill(pid, signal.SIGCONT)
     until(lambda: not is_locked(job / "lock"), 120)
     end = sandbox.poll(job).exit
     assert end is not None
@@ -75,9 +77,38 @@ def test_a_supervisor_that_was_silent_ends_its_job_where_another_machine_took_th
 def test_a_supervisor_on_a_node_of_a_cluster_leaves_the_end_to_its_runner(tmp_path: Path, runner: int) -> None:
     lease = RunLease(tmp_path)
     with (tmp_path / "lock").open("w") as lock:
-        supervisor = object.__new__(Supervisor)
-        supervisor.signed = time.clock_gettime(time.CLOCK_BOOTTIME) - 1000
+        keeping = object.__new__(Supervisor)
+        keeping.signed = time.clock_gettime(time.CLOCK_BOOTTIME) - 1000
         plan = {"lock": lock.fileno(), "lease": "", "fence": 1.0, "runner": runner, "machine": "node"}
-        vars(supervisor)["plan"] = SimpleNamespace(**plan, run_lease=str(tmp_path / "lease"))
-        assert supervisor.is_taken_over() == (runner == 0)
+        vars(keeping)["plan"] = SimpleNamespace(**plan, run_lease=str(tmp_path / "lease"))
+        assert keeping.is_taken_over() == (runner == 0)
     lease.release()
+
+
+def test_a_supervisor_gives_signs_while_results_are_written_to_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lock = tmp_path / "lock"
+    with lock.open("w") as f:
+        os.utime(lock, (1, 1))
+        keeping = object.__new__(Supervisor)
+        keeping.signed = time.clock_gettime(time.CLOCK_BOOTTIME) - SIGN
+        plan = {"lock": f.fileno(), "lease": "", "fence": 50.0, "runner": 0, "write": [str(tmp_path)]}
+        vars(keeping)["plan"] = SimpleNamespace(**plan)
+        monkeypatch.setattr(supervisor, "fsync_below", lambda _: until(lambda: lock.stat().st_mtime > 1, 60))
+        keeping.fsync_results()
+
+
+@pytest.mark.parametrize("silent", [0, 2 * LOST])
+def test_jobs_of_another_machine_are_found_by_their_newest_sign(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, silent: float
+) -> None:
+    monkeypatch.setattr(local, "network_kind", lambda _: "NFS")
+    job = tmp_path / "experiments" / "001" / "jobs" / "train.1"
+    job.mkdir(parents=True)
+    (job / "lock").write_text("1 another-machine\n")
+    now = time.time()
+    os.utime(job / "lock", (now - silent, now - silent))
+    assert live_jobs(RunFolder(tmp_path)) == ([] if silent else [job])
+    (job / "exit.json").write_text("{}")
+    assert live_jobs(RunFolder(tmp_path)) == []

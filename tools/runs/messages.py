@@ -16,10 +16,11 @@ from tuneloop.core.files import read_model, write_json
 from tuneloop.core.job import TICKET
 from tuneloop.core.layout import RunFolder
 from tuneloop.core.locks import is_locked
-from tuneloop.core.run_lease import is_worked_on
+from tuneloop.core.run_lease import LOST, age, is_worked_on
 from tuneloop.core.run_spec import Setup
 from tuneloop.core.settings import Settings
 from tuneloop.sandboxes.jobs import stop_and_wait
+from tuneloop.sandboxes.local import is_foreign
 from tuneloop.tools.runs.manifest import read_spec
 from tuneloop.tools.runs.signature import check_signed
 
@@ -140,8 +141,9 @@ def _locked(run: RunFolder, places: tuple[str, ...]) -> list[Path]:
 
 
 def lives(job: Path) -> bool:
-    """Whether a job's supervisor holds its lock, or a scheduler may still have it."""
-    return is_locked(job / "lock") or (job / TICKET).is_file()
+    """Whether a job's supervisor holds its lock or gave a sign from another machine, or a scheduler may still have it."""
+    lock = job / "lock"
+    return is_locked(lock) or (job / TICKET).is_file() or (is_foreign(lock) and age(lock) < LOST)
 
 
 def stop_jobs(run: RunFolder, settings: Settings) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -82,6 +83,18 @@ def test_only_a_working_run_can_be_stopped(run: RunFolder, monkeypatch: pytest.M
     with hold_lock(run.lock):
         assert messages.stop(run, Settings())["asked"] is True
     assert [read_json(file) for file in waiting(run.inbox)] == [{"do": "pause"}]
+
+
+def test_a_run_on_another_machine_is_asked_by_its_inbox(run: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(messages, "START_SECONDS", 0.1)
+    lease = run.root / "lease" / "3.json"
+    lease.parent.mkdir(parents=True)
+    lease.write_text('{"host": "other", "machine": "m", "pid": 1, "since": "2026-01-01T00:00:00Z"}')
+    assert messages.stop(run, Settings())["asked"] is True
+    assert [read_json(file) for file in waiting(run.inbox)] == [{"do": "pause"}]
+    os.utime(lease, (1, 1))
+    with pytest.raises(ToolError, match="nobody works on run one"):
+        messages.stop(run, Settings())
 
 
 def test_pause_reaches_a_run_that_starts(run: RunFolder) -> None:
