@@ -124,8 +124,8 @@ def model_need(name: str, settings: Settings, benchmark: Benchmark, timeout: flo
     """The base model."""
     if name == AUTO:
         note = "in the order of what they promise; the first three that can be had are measured on a few items"
-        judged = judge_candidates(find_candidates(settings), benchmark, settings, timeout)
         try:
+            judged = judge_candidates(find_candidates(settings), benchmark, settings, timeout)
             possible = ", ".join(one.name for one in possible_models(judged))
         except InvalidRequestError as e:
             return Need("base model", "none", "refuse", note=str(e))

@@ -277,6 +277,11 @@ class Settings(BaseModel):
     job_memory: Count = Field(
         default=None, alias="TUNELOOP_JOB_MEMORY", description="bytes a job may use; empty: what is free"
     )
+    gpu_memory: Count = Field(
+        default=None,
+        alias="TUNELOOP_GPU_MEMORY",
+        description="bytes of one GPU where jobs run, e.g. on nodes of a cluster; empty: as nvidia-smi says here",
+    )
     train_processes: Count = Field(
         default=None,
         alias="TUNELOOP_TRAIN_PROCESSES",

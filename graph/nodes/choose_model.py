@@ -17,6 +17,7 @@ from tuneloop.core.transcript import transcript_path
 from tuneloop.graph.context import Context
 from tuneloop.graph.steering.llm_listener import ask_without_tools
 from tuneloop.prompts import fill
+from tuneloop.sandboxes.local import gpu_memory
 from tuneloop.tools.benchmark_items.folder import BenchmarkFolder
 from tuneloop.tools.engines import Engine
 from tuneloop.tools.evaluation.item_sets import ItemSet, make_item_set
@@ -43,7 +44,11 @@ def chosen_model(ctx: Context, folder: BenchmarkFolder, engines: Sequence[Engine
         judged = judge_candidates(find_candidates(ctx.settings), folder.benchmark, ctx.settings, timeout)
         budget = min(MOST, max(LEAST, SHARE * (timeout or MOST / SHARE)))
         say(f"choosing a base model: up to {PROBED} are measured, for {format_duration(budget)} at most", 0, 0)
-        measured = probe(judged, budget, lambda name, left: measure_on_few(ctx, name, folder, engines, left, say))
+        if ctx.run_tools.spec.executor != "local" and find_device() == "cuda" and not gpu_memory():
+            note = "the GPUs are on nodes, and candidates are measured here"
+            measured = [one.model_copy(update={"note": note}) for one in judged]
+        else:
+            measured = probe(judged, budget, lambda name, left: measure_on_few(ctx, name, folder, engines, left, say))
         choice = decide(ctx, measured, folder.benchmark)
         write_json(file, choice.model_dump(mode="json"))
         ctx.emit(AgentAnswered(agent=choice.chosen_by, says=f"base model: {choice.base_model}", why=choice.reason))

@@ -167,12 +167,26 @@ def _card_of(home: Path, name: str) -> Candidate | None:
 def judge_candidates(
     candidates: Iterable[Candidate], benchmark: Benchmark, settings: Settings, timeout: float | None
 ) -> list[JudgedModel]:
-    """Each against memory, time, template and context; those that can be taken first, the most promising first."""
+    """Each against memory, time, template and context; those that can be taken first, the most promising first.
+
+    Raises InvalidRequestError where nobody says what memory the GPUs have.
+    """
     device = find_device()
-    memory = max(gpu_memory().values(), default=0) if device == "cuda" else memory_limit(settings)
+    memory = training_memory(settings) if device == "cuda" else memory_limit(settings)
     allowed = LONGEST if timeout is None else timeout / SHARE
     judged = [_judge(one, benchmark, settings, device, memory, allowed) for one in candidates]
     return sorted(judged, key=lambda one: (bool(one.refused), -one.rank, not one.here, one.name))
+
+
+def training_memory(settings: Settings) -> int:
+    """Bytes of a GPU, on the nodes where this machine has none. Raises InvalidRequestError where nobody says how many."""
+    found = settings.gpu_memory or max(gpu_memory().values(), default=0)
+    if not found:
+        raise InvalidRequestError(
+            "no base model is named, and this machine sees no GPU by whose memory one could be chosen: right is --base-model "
+            "FOLDER|ID, FT_BASE_MODEL, or TUNELOOP_GPU_MEMORY=BYTES of a GPU where jobs run"
+        )
+    return found
 
 
 def _judge(
@@ -190,7 +204,7 @@ def _judge(
     elif one.context is not None and one.context <= benchmark.max_new_tokens:
         refused = f"its {one.context} positions hold no answer of {benchmark.max_new_tokens} tokens"
     elif need > memory:
-        refused = f"this machine has {format_size(memory)}"
+        refused = f"there are {format_size(memory)}"
     elif seconds is not None and seconds > allowed:
         refused = f"an experiment may take {format_duration(allowed)}"
     return JudgedModel(

@@ -53,7 +53,7 @@ def training_devices(settings: Settings, spec: RunSpec | None, device: str) -> D
     On a CPU, and where jobs run on other machines, one process unless the settings say more. `spec`: None of what is no run.
     """
     here = spec is None or spec.executor == "local"
-    count, memory = usable_gpus() if device == "cuda" and here else (0, None)
+    count, memory = usable_gpus() if device == "cuda" and here else (0, settings.gpu_memory)
     usual = max(1, count // (spec.parallel if spec else 1))
     return Devices(settings.train_processes or usual, settings.train_sharding, memory)
 

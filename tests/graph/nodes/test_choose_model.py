@@ -16,9 +16,9 @@ from tuneloop.core.files import read_model
 from tuneloop.core.run_spec import RunSpec
 from tuneloop.core.settings import Settings
 from tuneloop.graph.context import Context
-from tuneloop.graph.nodes.choose_model import ITEMS, decide
+from tuneloop.graph.nodes.choose_model import ITEMS, chosen_model, decide
 from tuneloop.graph.state import State
-from tuneloop.tools.benchmark_items.resolve import check_benchmark
+from tuneloop.tools.benchmark_items.resolve import check_benchmark, resolve_benchmark
 from tuneloop.tools.hub.base_models import JudgedModel, ModelChoice
 from tuneloop.tools.llm_proxy.ledger import read_ledger
 from tuneloop.tools.runs.manifest import write_manifest
@@ -88,6 +88,23 @@ def test_choice_goes_on_after_a_kill_in_the_middle_of_a_probe(warm_home: Path) -
     assert found.judged[0].value is not None
     assert choose("killed").stdout.strip() == "tiny", "what is chosen is not measured again"
     assert len(list(warm_home.rglob("jobs/evaluate.*/command.json"))) == 1, "the job that went on was waited for"
+
+
+def test_where_the_nodes_alone_have_gpus_nothing_is_measured_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TUNELOOP_DEVICE", "cuda")
+    monkeypatch.setattr("tuneloop.graph.nodes.choose_model.gpu_memory", dict)
+    settings = Settings(FT_FILE_PATH=tmp_path, TUNELOOP_GPU_MEMORY=str(80 << 30))
+    run = settings.home.run("r1")
+    write_manifest(run, RunSpec(benchmark="wordproblems", base_model="auto", loop_n=1, executor="slurm"))
+    folder = resolve_benchmark("wordproblems", settings.home, settings=settings)
+    ctx = Context(run, settings, State(run_id="r1"))
+    chosen = chosen_model(ctx, folder, (), lambda *_: None)
+    found = read_model(run.model_choice, ModelChoice)
+    best = max((one for one in found.judged if not one.refused), key=lambda one: one.rank)
+    assert (chosen, best.value) == (best.name, None) and best.parameters > 10**9
+    assert "none was measured" in found.reason
 
 
 def run_without_model(home: Path) -> Context:

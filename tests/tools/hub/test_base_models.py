@@ -48,9 +48,23 @@ def test_the_list_says_the_sizes_of_the_shipped_model() -> None:
     }
 
 
+def test_on_nodes_the_memory_of_their_gpus_decides(
+    tmp_path: Path, wordproblems: Benchmark, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The machine that tuneloop runs on has none."""
+    monkeypatch.setattr(base_models, "find_device", lambda: "cuda")
+    monkeypatch.setattr(base_models, "gpu_memory", dict)
+    told = Settings(FT_FILE_PATH=tmp_path, TUNELOOP_GPU_MEMORY=str(80 << 30))
+    assert not judged_by_name(told, wordproblems, None)["Qwen/Qwen2.5-7B-Instruct"].refused
+    small = Settings(FT_FILE_PATH=tmp_path, TUNELOOP_GPU_MEMORY=str(2 << 30))
+    assert "there are 2.1 GB" in judged_by_name(small, wordproblems, None)["Qwen/Qwen2.5-7B-Instruct"].refused
+    with pytest.raises(InvalidRequestError, match=r"right is --base-model FOLDER\|ID, .* or TUNELOOP_GPU_MEMORY"):
+        judged_by_name(Settings(FT_FILE_PATH=tmp_path), wordproblems, None)
+
+
 def test_memory_time_and_context_refuse(settings: Settings, wordproblems: Benchmark) -> None:
     found = judged_by_name(settings, wordproblems, None)
-    assert "this machine has" in found["Qwen/Qwen2.5-7B-Instruct"].refused
+    assert "there are 8.6 GB" in found["Qwen/Qwen2.5-7B-Instruct"].refused
     assert not found["smollm2"].refused
     hurried = judged_by_name(settings, wordproblems, 300.0)
     assert "an experiment may take" in hurried["smollm2"].refused

@@ -95,6 +95,8 @@ def test_a_training_has_a_process_for_each_gpu(run: RunFolder, monkeypatch: pyte
     assert training_devices(settings, spec.model_copy(update={"parallel": 2}), "cuda").processes == 2
     assert training_devices(settings, spec, "cpu") == Devices(1)
     assert training_devices(settings, spec.model_copy(update={"executor": "slurm"}), "cuda") == Devices(1)
+    nodes, told = spec.model_copy(update={"executor": "slurm"}), Settings(TUNELOOP_GPU_MEMORY="100")
+    assert training_devices(told, nodes, "cuda") == Devices(1, "auto", 100)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "GPU-8932f937,GPU-1c2f,")
     assert training_devices(settings, spec, "cuda") == Devices(2, "auto", None)
 
