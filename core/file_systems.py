@@ -25,6 +25,15 @@ NETWORK = {
     0x65735546: "FUSE",
 }
 
+# One kernel at a time mounts these: what another kernel held there is over.
+LOCAL = {
+    0xEF53: "ext4",
+    0x58465342: "XFS",
+    0x9123683E: "Btrfs",
+    0x01021994: "tmpfs",
+    0x794C7630: "overlay",
+}
+
 
 def existing(path: Path) -> Path:
     """The nearest folder at or above `path` that exists."""
@@ -34,26 +43,33 @@ def existing(path: Path) -> Path:
 def network_kind(path: Path) -> str:
     """`NFS`, `Lustre`, `FUSE` and so on; "" on a local file system. `path` need not exist yet."""
     place = existing(path)
-    return _kind(place.stat().st_dev, str(place))
+    return NETWORK.get(_kind(place.stat().st_dev, str(place)), "")
+
+
+def is_local(path: Path) -> bool:
+    """Whether `path` lies on a file system that is known to belong to one machine alone; unknown ones are not."""
+    place = existing(path)
+    return _kind(place.stat().st_dev, str(place)) in LOCAL
 
 
 def refuses_locks(path: Path) -> bool:
     """Whether `flock` fails on the file system of `path`; asked of network file systems only, once for each."""
     place = existing(path)
     device = place.stat().st_dev
-    return bool(_kind(device, str(place))) and _refuses(device, str(place))
+    return _kind(device, str(place)) in NETWORK and _refuses(device, str(place))
 
 
 # The device decides; the path is only how to ask it, so answers are kept by device alone.
-_kinds: dict[int, str] = {}
+_kinds: dict[int, int] = {}
 _refusals: dict[int, bool] = {}
 
 
-def _kind(device: int, place: str) -> str:
+def _kind(device: int, place: str) -> int:
+    """`f_type` of the file system; 0 where it does not say."""
     if device not in _kinds:
         found = (ctypes.c_long * 32)()  # struct statfs is 120 bytes; f_type comes first
         failed = _libc().statfs(os.fsencode(place), found)
-        _kinds[device] = "" if failed else NETWORK.get(found[0] & 0xFFFFFFFF, "")
+        _kinds[device] = 0 if failed else found[0] & 0xFFFFFFFF
     return _kinds[device]
 
 

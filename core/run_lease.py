@@ -24,7 +24,7 @@ from pathlib import Path
 
 from tuneloop.core.async_bridge import pause
 from tuneloop.core.errors import DamagedFileError, FencedError, InfrastructureError, InvalidRequestError
-from tuneloop.core.file_systems import refuses_locks
+from tuneloop.core.file_systems import is_local, refuses_locks
 from tuneloop.core.files import GUARDS, open_plain, read_model
 from tuneloop.core.frozen import Frozen
 from tuneloop.core.locks import is_locked
@@ -41,6 +41,7 @@ class Holder(Frozen):
 
     host: str
     machine: str
+    installed: str = ""
     pid: int
     since: datetime
     token: str = ""
@@ -52,6 +53,20 @@ class Holder(Frozen):
 @cache
 def _boot() -> str:
     return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+
+
+def installation() -> str:
+    """Host and machine-id, the same before and after a restart of this machine; "" where there is no machine-id."""
+    with contextlib.suppress(OSError):
+        if name := Path("/etc/machine-id").read_text().strip():
+            return f"{socket.gethostname()} {name}"
+    return ""
+
+
+def was_restarted(run: Path, holder: Holder) -> bool:
+    """Whether a holder is gone because this machine was restarted, and no other one can have the run's local file system."""
+    another_boot = holder.machine != machine_of(run)
+    return another_boot and holder.installed != "" and holder.installed == installation() and is_local(run)
 
 
 def machine_of(folder: Path) -> str:
@@ -89,6 +104,8 @@ def find_holder(run: Path, *, elsewhere: bool = False) -> Holder | None:
     if holder.machine == machine_of(run):
         with contextlib.suppress(PermissionError):  # another user's: its signs of life tell
             return holder if not elsewhere and is_locked(run / "lock") else None
+    if was_restarted(run, holder):
+        return None
     return holder if age(file) < LOST else None
 
 
@@ -182,6 +199,7 @@ class RunLease:
         me = Holder(
             host=socket.gethostname(),
             machine=self.machine,
+            installed=installation(),
             pid=os.getpid(),
             since=datetime.now(UTC),
             token=secrets.token_hex(8),
@@ -236,7 +254,9 @@ def make_exclusively(file: Path, me: Holder) -> bool:
 def await_free(run: Path, machine: str) -> int:
     """The largest number, of whose holder nothing is left. Raises InvalidRequestError while it gives signs of life."""
     number, file = newest(run / FOLDER)
-    if file is None or file.suffix == ".released" or (holder := read_holder(file)).machine == machine:
+    if file is None or file.suffix == ".released":
+        return number
+    if (holder := read_holder(file)).machine == machine or was_restarted(run, holder):
         return number  # who comes here has the lock of this machine: no other process of it works on the run
     sys.stderr.write(
         f"tuneloop: run {run.name} was last worked on by {holder}; looking for a sign of life, {LOST:.0f} s\n"

@@ -20,7 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.waiting import until
-from tuneloop.core import files, run_lease
+from tuneloop.core import file_systems, files, run_lease
 from tuneloop.core.errors import FencedError, InvalidRequestError
 from tuneloop.core.run_lease import RunLease, find_holder, is_worked_on, newest
 
@@ -160,6 +160,37 @@ def test_a_lease_folder_that_was_removed_is_made_again(run: Path) -> None:
     assert files.GUARDS == {}
 
 
+@pytest.mark.parametrize(
+    ("installed", "kind", "free"),
+    [
+        ("host 1", 0xEF53, True),
+        ("host 2", 0xEF53, False),
+        ("", 0xEF53, False),
+        ("host 1", 0x6969, False),  # NFS: another machine may have been cloned from this one
+        ("host 1", 0x7461636F, False),  # OCFS2, a disk that several machines mount, which nobody lists
+    ],
+)
+def test_after_a_restart_of_the_machine_a_run_on_its_own_disk_is_free_at_once(
+    run: Path, monkeypatch: pytest.MonkeyPatch, installed: str, kind: int, free: bool
+) -> None:
+    monkeypatch.setattr(file_systems, "_kind", lambda *_: kind)
+    monkeypatch.setattr(run_lease, "installation", lambda: installed)
+    monkeypatch.setattr(run_lease, "_boot", lambda: "before")
+    lease = RunLease(run)
+    lease.over.set()
+    lease.thread.join()
+    files.GUARDS.clear()
+    monkeypatch.setattr(run_lease, "_boot", lambda: "after")
+    monkeypatch.setattr(run_lease, "installation", lambda: "host 1")
+    monkeypatch.setattr(run_lease, "pause", lambda _: os.utime(lease.file, (1, 1)))  # it lives
+    assert is_worked_on(run) != free
+    if free:
+        assert run_lease.await_free(run, run_lease.machine_of(run)) == 1
+        return
+    with pytest.raises(InvalidRequestError, match="is worked on by"):
+        run_lease.await_free(run, run_lease.machine_of(run))
+
+
 def test_signs_are_given_while_a_large_file_is_written_to_disk(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run_lease, "BEAT", BEAT)
     lease, real = RunLease(run), os.fsync
@@ -254,6 +285,7 @@ def test_in_any_order_of_events_only_the_last_one_that_took_it_writes(
     def take(name: str) -> None:
         taking.add(name)
         patch.setattr(run_lease, "machine_of", lambda _: name)
+        patch.setattr(run_lease, "installation", lambda: name)
         with contextlib.suppress(InvalidRequestError):
             held[name] = RunLease(run)
             order.append(name)
