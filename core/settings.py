@@ -297,6 +297,11 @@ class Settings(BaseModel):
         alias="TUNELOOP_SLURM_OPTIONS",
         description="of sbatch, for every job of --executor slurm: --partition=gpu --gres=gpu:1 --account=lab",
     )
+    slurm_container: Program = Field(
+        default=(),
+        alias="TUNELOOP_SLURM_CONTAINER",
+        description="what starts a job in an image on its node: apptainer exec --nv --bind /scratch IMAGE: docs/slurm.md",
+    )
     ray_resources: Program = Field(
         default=(),
         alias="TUNELOOP_RAY_RESOURCES",

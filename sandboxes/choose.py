@@ -91,7 +91,7 @@ def open_executor(executor: ExecutorKind, sandbox: Sandbox, settings: Settings) 
             f"--executor {executor}: sandbox {sandbox.kind} does not run on nodes; right is bubblewrap or landlock"
         )
     if executor == "slurm":
-        return SlurmSandbox(sandbox, settings.slurm_options, settings.job_memory)
+        return SlurmSandbox(sandbox, settings.slurm_options, settings.job_memory, settings.slurm_container)
     token = settings.ray_token.get_secret_value() if settings.ray_token else ""
     return RaySandbox(sandbox, settings.ray_address, token, settings.ray_resources, settings.job_memory)
 

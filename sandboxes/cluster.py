@@ -128,6 +128,7 @@ class ClusterSandbox(ABC):
     scheduler: Scheduler
     patience: ClassVar[float] = math.inf  # seconds that a job may wait for a node while the scheduler does not answer
     prelude: ClassVar[str] = ""  # what a node's shell does first
+    container: tuple[str, ...] = ()  # what starts the runner in an image there
 
     def __init__(self, inner: LocalSandbox, memory: int | None) -> None:
         self.inner, self.memory = inner, memory
@@ -192,7 +193,17 @@ class ClusterSandbox(ABC):
 
     def script(self, folder: Path) -> str:
         """What a node's shell runs."""
-        words = (sys.executable, "-I", "-c", BOOT, str(ROOT), str(folder), self.kind, str(self.memory or ""))
+        words = (
+            *self.container,
+            sys.executable,
+            "-I",
+            "-c",
+            BOOT,
+            str(ROOT),
+            str(folder),
+            self.kind,
+            str(self.memory or ""),
+        )
         return f"exec >>{shlex.quote(str(folder / OUTPUT))} 2>&1\n{self.prelude}exec {shlex.join(words)}\n"
 
     def poll(self, folder: Path) -> JobStatus:

@@ -121,17 +121,39 @@ def check_options(words: Sequence[str]) -> tuple[str, ...]:
     return tuple(words)
 
 
+def check_container(words: Sequence[str]) -> tuple[str, ...]:
+    """What starts a command in an image, the command's own words left out. Raises InvalidRequestError for anything else."""
+    apptainer = words[0:1] and words[0] in ("apptainer", "singularity") and words[1:2] and words[1] == "exec"
+    image = len(words) > 2 and not words[-1].startswith("-")
+    pyxis = words[0:1] and words[0] == "srun" and all(word.startswith("--") for word in words[1:])
+    named = any(word.startswith("--container-image=") for word in words)
+    if words and not ((apptainer and image) or (pyxis and named)):
+        raise InvalidRequestError(
+            f"TUNELOOP_SLURM_CONTAINER: {' '.join(words)!r} starts no image; right is apptainer exec --nv --bind /scratch IMAGE, "
+            "or srun --container-image=IMAGE --container-mounts=/scratch:/scratch"
+        )
+    return tuple(words)
+
+
 CONTROLLER = Controller()
 
 
 class SlurmSandbox(ClusterSandbox):
-    """The sandbox `inner`, on nodes of Slurm. `options`: of sbatch, for every job."""
+    """The sandbox `inner`, on nodes of Slurm. `options`: of sbatch, for every job; `container`: of Apptainer or Pyxis."""
 
     name, executor, look = "Slurm", "slurm", "`squeue`"
+    # srun takes neither the cores of a job nor, after --export=NONE, its environment by itself.
+    prelude = 'export SRUN_CPUS_PER_TASK="${SLURM_CPUS_PER_TASK-1}" SLURM_EXPORT_ENV=ALL\n'
 
-    def __init__(self, inner: LocalSandbox, options: Sequence[str] = (), memory: int | None = None) -> None:
+    def __init__(
+        self,
+        inner: LocalSandbox,
+        options: Sequence[str] = (),
+        memory: int | None = None,
+        container: Sequence[str] = (),
+    ) -> None:
         super().__init__(inner, memory)
-        self.options = check_options(options)
+        self.options, self.container = check_options(options), check_container(container)
         self.scheduler = self.controller = CONTROLLER
 
     def check_accepted(self) -> None:

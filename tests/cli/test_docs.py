@@ -69,6 +69,7 @@ def test_the_seeds_page_answers_for_every_variable_and_option() -> None:
     text = (ROOT / "docs" / "seeds.md").read_text()
     own = {"TUNELOOP_MCP_TOKEN", "TUNELOOP_MCP_RATE", "TUNELOOP_JOB_MEMORY", "TUNELOOP_STATE_DIR", "TUNELOOP_DEVICE"}
     own |= {"TUNELOOP_TRAIN_PROCESSES", "TUNELOOP_TRAIN_SHARDING", "TUNELOOP_TEAM_URL", "TUNELOOP_GPU_MEMORY"}
+    own |= {"TUNELOOP_SLURM_CONTAINER"}
     own |= {"TUNELOOP_SLURM_OPTIONS", "TUNELOOP_RAY_RESOURCES", "RAY_ADDRESS", "RAY_AUTH_TOKEN"}
     own |= {
         "TUNELOOP_UNSANDBOXED",

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from tuneloop.core.errors import InvalidRequestError
-from tuneloop.core.job import TICKET
+from tuneloop.core.job import TICKET, Command
 from tuneloop.sandboxes import slurm
+from tuneloop.sandboxes.choose import open_sandbox
 from tuneloop.sandboxes.cluster import Ended
+from tuneloop.sandboxes.local import LocalSandbox
 from tuneloop.sandboxes.process import ProcessSandbox
 from tuneloop.sandboxes.slurm import SlurmSandbox, check_options
 
@@ -55,3 +60,74 @@ def test_how_a_job_ended_is_asked_of_the_accounting_last(
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     (tmp_path / TICKET).write_text("7")
     assert slurm.CONTROLLER.ending(tmp_path) == ended
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("apptainer", "exec", "--nv", "--bind", "/scratch", "/images/cuda.sif"),
+        ("singularity", "exec", "docker://org/cuda:12"),
+        ("srun", "--container-image=org/cuda:12", "--container-mounts=/scratch:/scratch"),
+    ],
+)
+def test_the_runner_starts_in_the_image(tmp_path: Path, words: tuple[str, ...]) -> None:
+    script = SlurmSandbox(ProcessSandbox(), container=words).script(tmp_path).splitlines()
+    assert script[1] == 'export SRUN_CPUS_PER_TASK="${SLURM_CPUS_PER_TASK-1}" SLURM_EXPORT_ENV=ALL'
+    assert script[2].startswith(f"exec {shlex.join((*words, sys.executable, '-I', '-c'))} ")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("apptainer", "exec", "--nv"),
+        ("apptainer", "run", "/images/cuda.sif"),
+        ("srun", "--container-mounts=/scratch:/scratch"),
+        ("srun", "--container-image=a", "/bin/sh"),
+        ("docker", "run", "image"),
+    ],
+)
+def test_what_starts_no_image_is_refused(words: tuple[str, ...]) -> None:
+    with pytest.raises(InvalidRequestError, match=r"starts no image; right is apptainer exec .*srun --container-image"):
+        SlurmSandbox(ProcessSandbox(), container=words)
+
+
+# Stands in for Apptainer: `apptainer exec [options] IMAGE COMMAND…`, its options as its manual has them; no image is entered.
+APPTAINER = """#!/bin/sh
+[ "$1" = exec ] || exit 255
+shift
+while true; do
+  case "$1" in
+    --bind|-B) printf '%s\\n' "$2" >>"$SEEN"; shift 2 ;;
+    --nv|--rocm|--containall|--bind=*) shift ;;
+    -*) echo "FATAL: unknown flag: $1" >&2; exit 1 ;;
+    *) break ;;
+  esac
+done
+[ -e "$1" ] || { echo "FATAL: could not open image $1" >&2; exit 255; }
+shift
+exec "$@"
+"""
+
+
+def test_a_job_runs_in_its_sandbox_below_apptainer(tmp_path: Path) -> None:
+    """What a node's shell does, in a shell of this machine."""
+    program, image, work, job = (tmp_path / name for name in ("bin/apptainer", "image.sif", "work", "jobs/say.1"))
+    for folder in (program.parent, work, job):
+        folder.mkdir(parents=True)
+    program.write_text(APPTAINER)
+    program.chmod(0o755)
+    image.touch()
+    (tmp_path / "secret").write_text("secret")
+    words = ("apptainer", "exec", "--nv", "--bind", str(tmp_path), str(image))
+    inner = open_sandbox("auto")
+    assert isinstance(inner, LocalSandbox)
+    sandbox = SlurmSandbox(inner, container=words)
+    command = Command(argv=("/bin/sh", "-c", "echo inside; cat ../secret"), cwd=str(work), write=(str(work),))
+    (job / "command.json").write_text(command.model_dump_json())
+    env = {"PATH": f"{program.parent}:/usr/bin:/bin", "SEEN": str(tmp_path / "bound")}
+    subprocess.run(["/bin/sh", "-c", sandbox.script(job)], env=env, check=True, timeout=120)
+    assert (tmp_path / "bound").read_text() == f"{tmp_path}\n"
+    log = (job / "log.txt").read_text()
+    assert log.startswith("inside") and "cat: " in log, "the sandbox is inside the image"
+    end = sandbox.inner.poll(job).exit
+    assert end is not None and (end.reason, end.code) == ("finished", 1)
