@@ -145,8 +145,9 @@ def open_experiments(run: RunFolder, journal: Journal) -> tuple[OpenExperiment, 
             jobs.setdefault(event.experiment, event)
     at_work = is_worked_on(run.root)
     found = [open_experiment(run, *turn, jobs, at_work) for turn in newest_turns(run, wanted)]
-    # A researcher that proposed to stop left no hypothesis.
-    return tuple(sorted((o for o in found if o.statement or o.place != "waits after research"), key=lambda o: o.number))
+    # No hypothesis is left by a node that prepared the base model, nor by a researcher that proposed to stop.
+    open_ = [one for one in found if one.statement or not isinstance(one.ended, NodeFinished)]
+    return tuple(sorted(open_, key=lambda one: one.number))
 
 
 def newest_turns(run: RunFolder, wanted: set[int]) -> Iterator[tuple[NodeStarted, NodeEnd | None]]:

@@ -49,6 +49,7 @@ from tuneloop.tools.runs.approvals import find_decision, open_question, write_de
 from tuneloop.tools.runs.journal import load_journal, open_hypotheses, planned_from
 from tuneloop.tools.runs.manifest import read_spec, write_manifest
 from tuneloop.tools.runs.messages import put
+from tuneloop.tools.runs.status import open_experiments
 
 from ..conftest import score
 
@@ -274,11 +275,17 @@ def test_pause_stops_every_slot(world: World, make_run) -> None:
         session = pool.submit(drive, run, settings)
         while len(world.trained) < 3:
             time.sleep(0.05)
+        shown = open_experiments(run, load_journal(run))
         put(run.inbox, do="pause")
         assert session.result(timeout=20).state == "paused"
+    assert [(one.number, one.place, one.ended) for one in shown] == [(n, "at train", None) for n in (1, 2, 3)]
+    assert all(one.statement and one.seconds is not None for one in shown)
+    paused = open_experiments(run, load_journal(run))
+    assert [(one.number, one.place, one.seconds) for one in paused] == [(n, "at train", None) for n in (1, 2, 3)]
     world.usual = SHORT
     assert drive(run, settings).state == "finished"
     assert sorted(world.trained) == [1, 1, 2, 2, 3, 3]
+    assert open_experiments(run, load_journal(run)) == ()
 
 
 def test_steps_are_counted_over_all_slots(world: World, make_run) -> None:
