@@ -30,6 +30,7 @@ from tuneloop.core.errors import InfrastructureError, InvalidRequestError
 from tuneloop.core.file_systems import refuses_locks
 from tuneloop.core.files import read_model, write_atomic
 from tuneloop.core.job import ALIVE, CLAIM, TICKET, Command, EndReason, Exit, JobStatus, Limits, Power
+from tuneloop.core.locks import exclusive
 from tuneloop.sandboxes.jobs import launch
 from tuneloop.sandboxes.local import ROOT, LocalSandbox, check_paths, claim_attempt, last_words, shows_life
 
@@ -37,6 +38,7 @@ BOOT = (
     "import sys; sys.path.insert(0, sys.argv[1]); from tuneloop.sandboxes.node_runner import main; main(*sys.argv[2:])"
 )
 OUTPUT = "cluster.out"  # what the runner and its shell print
+SUBMITTING = "cluster.lock"  # held by who hands a job over
 SUBMIT_SECONDS = 30.0  # in which a job that was handed over shows up, and the end of one that has ended
 LOST = 60.0  # seconds without a sign of life after which a job that the scheduler no longer has is lost
 OFTEN, SELDOM = 2.0, 60.0  # seconds between two questions: as a rule, and where no answer comes
@@ -169,8 +171,11 @@ class ClusterSandbox(ABC):
             return
         check_paths(command)
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        if (folder / "exit.json").exists():
-            return
+        with exclusive(folder / SUBMITTING):
+            if not (folder / "exit.json").exists() and not number_of(folder):
+                self._start(folder, command)
+
+    def _start(self, folder: Path, command: Command) -> None:
         there = self.scheduler.jobs(now=True)
         if there is None:
             raise InfrastructureError(f"{self.scheduler.problem}, then `tuneloop resume`")
@@ -290,6 +295,11 @@ def newest_change(folder: Path) -> float:
     """When the job was handed over or claimed, or its runner gave its last sign, by the file system's clock."""
     files = [folder / name for name in (TICKET, CLAIM, ALIVE)]
     return max((file.stat().st_mtime for file in files if file.exists()), default=0.0)
+
+
+def number_of(folder: Path) -> str:
+    """The job's number at the scheduler; "" where none is known."""
+    return (folder / TICKET).read_text() if (folder / TICKET).exists() else ""
 
 
 def job_name(folder: Path) -> str:

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Literal
 
 from tuneloop.core.errors import InfrastructureError, InvalidRequestError
-from tuneloop.core.job import TICKET, Command
-from tuneloop.sandboxes.cluster import ClusterSandbox, Ended, Scheduler, Seen, job_name
+from tuneloop.core.job import Command
+from tuneloop.sandboxes.cluster import ClusterSandbox, Ended, Scheduler, Seen, job_name, number_of
 from tuneloop.sandboxes.local import LocalSandbox
 
 ASK_SECONDS = 10.0  # for an answer of the controller
@@ -30,9 +30,10 @@ FINAL = (
     "COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "OUT_OF_MEMORY", "NODE_FAIL", "PREEMPTED", "BOOT_FAIL", "DEADLINE",
 )  # fmt: skip
 MEANS: dict[str, Literal["memory", "refused"]] = {"OUT_OF_MEMORY": "memory", "FAILED": "refused"}
+# A controller that crashed gives numbers again: the name decides whose it is.
 ENDINGS = (
-    (("scontrol", "--oneliner", "show", "job"), r"\bJobState=(\w+)"),
-    (("sacct", "--noheader", "--parsable2", "--allocations", "--format=State", "--jobs"), r"^(\w+)"),
+    (("scontrol", "--oneliner", "show", "job"), r"\bJobName={} .*?\bJobState=(\w+)"),
+    (("sacct", "--noheader", "--parsable2", "--allocations", "--format=JobName,State", "--jobs"), r"(?m)^{}\|(\w+)"),
 )
 # A job that waits for one of these waits for ever.
 HOPELESS = re.compile(r"Partition\w*Limit|PartitionConfig|BadConstraints|JobHeld|(QOS|Assoc)Max\w*PerJob")
@@ -59,12 +60,12 @@ class Controller(Scheduler):
 
     def ending(self, folder: Path) -> Ended | None:
         """By the number in the folder: from scontrol, and where that has forgotten it, from sacct."""
-        number = (folder / TICKET).read_text()
+        number = number_of(folder)
         if not number.isdecimal():  # scontrol would show everybody's
             return None
         for argv, pattern in ENDINGS:
             with suppress(InfrastructureError):  # forgotten, or no accounting
-                found = re.search(pattern, self.ask(*argv, number))
+                found = re.search(pattern.format(job_name(folder)), self.ask(*argv, number))
                 if found and found[1] in FINAL:
                     return Ended(found[1], means=MEANS.get(found[1], "lost"))
         return None

@@ -13,7 +13,7 @@ from tuneloop.core.errors import InvalidRequestError
 from tuneloop.core.job import TICKET, Command
 from tuneloop.sandboxes import slurm
 from tuneloop.sandboxes.choose import open_sandbox
-from tuneloop.sandboxes.cluster import Ended
+from tuneloop.sandboxes.cluster import Ended, job_name
 from tuneloop.sandboxes.local import LocalSandbox
 from tuneloop.sandboxes.process import ProcessSandbox
 from tuneloop.sandboxes.slurm import SlurmSandbox, check_options
@@ -44,10 +44,11 @@ def test_without_slurm_a_run_is_refused(tmp_path: Path, monkeypatch: pytest.Monk
 @pytest.mark.parametrize(
     ("scontrol", "sacct", "ended"),
     [
-        ("echo JobState=FAILED", "exit 1", Ended("FAILED", means="refused")),
-        ("exit 1", "echo OUT_OF_MEMORY", Ended("OUT_OF_MEMORY", means="memory")),
-        ("exit 1", "echo CANCELLED by 1000", Ended("CANCELLED")),
-        ("echo JobState=RUNNING", "echo RUNNING", None),
+        ("echo JobId=7 JobName={} JobState=FAILED", "exit 1", Ended("FAILED", means="refused")),
+        ("exit 1", "echo '{}|OUT_OF_MEMORY'", Ended("OUT_OF_MEMORY", means="memory")),
+        ("exit 1", "echo '{}|CANCELLED by 1000'", Ended("CANCELLED")),
+        ("echo JobId=7 JobName={} JobState=RUNNING", "echo '{}|RUNNING'", None),
+        ("echo JobId=7 JobName=other JobState=OUT_OF_MEMORY", "echo 'other|FAILED'", None),
         ("exit 1", "exit 1", None),
     ],
 )
@@ -55,7 +56,7 @@ def test_how_a_job_ended_is_asked_of_the_accounting_last(
     scontrol: str, sacct: str, ended: Ended | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, does in (("scontrol", scontrol), ("sacct", sacct)):
-        (tmp_path / name).write_text(f"#!/bin/sh\n{does}\n")
+        (tmp_path / name).write_text(f"#!/bin/sh\n{does.format(job_name(tmp_path))}\n")
         (tmp_path / name).chmod(0o700)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     (tmp_path / TICKET).write_text("7")
