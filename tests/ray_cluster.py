@@ -23,7 +23,9 @@ from tuneloop.core.run_spec import ExecutorKind
 
 RAY = Path(__file__).parent.parent / ".venv" / "ray" / "bin" / "ray"
 TOKEN = "token-4f21"
+DASHBOARD = 8265  # inside
 SECOND = r"127.0.0.3"
+TRIES = 8
 QUEUE_SECONDS = 12  # after which this Ray puts a job out of its queue
 # Inside the namespace: what comes in at a socket that was made outside goes to the dashboard.
 FORWARD = """
@@ -41,7 +43,7 @@ print("up", flush=True)
 while True:
     one, _ = listener.accept()
     try:
-        other = socket.create_connection(("127.0.0.1", 8265))
+        other = socket.create_connection(("127.0.0.1", int(sys.argv[2])))
     except OSError:
         one.close()
         continue
@@ -72,27 +74,35 @@ class Cluster:
         """Variables by which tuneloop finds it."""
         return {"RAY_ADDRESS": self.address, "RAY_AUTH_TOKEN": TOKEN}
 
-    def start(self, *options: str) -> None:
-        """A node; what it is given says which."""
+    def start(self, mine: str, *options: str) -> None:
+        """A node, whose command lines have `mine`; its options say which. Ray gives it half a minute, too little when busy."""
         argv = [str(RAY), "start", "--num-cpus=2", "--num-gpus=1", "--memory=2000000000", "--disable-usage-stats"]
         inside = ("nsenter", f"--net=/proc/{self.holder.pid}/ns/net", *argv, "--object-store-memory=80000000", *options)
         auth = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": TOKEN, "RAY_JOB_START_TIMEOUT_SECONDS": str(QUEUE_SECONDS)}
-        with (self.root.parent / "ray.out").open("ab") as out:
-            subprocess.run(
-                inside, env={**os.environ, **auth}, stdin=subprocess.DEVNULL, stdout=out, stderr=out, check=True
-            )
+        out = self.root.parent / "ray.out"  # no pipe: its daemons keep it
+        for left in range(TRIES - 1, -1, -1):
+            with out.open("wb") as to:
+                done = subprocess.run(
+                    inside, env={**os.environ, **auth}, stdin=subprocess.DEVNULL, stdout=to, stderr=to, check=False
+                )
+            if done.returncode == 0:
+                return
+            assert left, out.read_text()[-2000:]
+            self.end(mine)
 
     def start_head(self) -> None:
         """Wait until it answers and has its own node."""
         shutil.rmtree(self.root, ignore_errors=True)
-        dashboard = ("--dashboard-host=127.0.0.1", "--dashboard-port=8265")
-        self.start("--head", "--port=6379", "--node-ip-address=127.0.0.1", f"--temp-dir={self.root}", *dashboard)
+        dashboard = ("--dashboard-host=127.0.0.1", f"--dashboard-port={DASHBOARD}")
+        self.start("", "--head", "--port=6379", "--node-ip-address=127.0.0.1", f"--temp-dir={self.root}", *dashboard)
         self.wait_for_nodes(1)
 
     def grant(self, resource: str) -> None:
         """A second node that has this, unless there is one."""
         if not self.processes(rf"raylet/raylet .*{SECOND}"):
-            self.start("--address=127.0.0.1:6379", f"--node-ip-address={SECOND}", f'--resources={{"{resource}": 1}}')
+            self.start(
+                SECOND, "--address=127.0.0.1:6379", f"--node-ip-address={SECOND}", f'--resources={{"{resource}": 1}}'
+            )
             self.wait_for_nodes(2)
 
     def processes(self, words: str = "") -> list[int]:
@@ -134,9 +144,10 @@ class Cluster:
             self.end("")
             time.sleep(0.1)
 
-    def ask(self, path: str) -> httpx.Response:
+    def ask(self, path: str, method: str = "GET") -> httpx.Response:
         """What the dashboard says."""
-        return httpx.get(self.address + path, headers={"Authorization": f"Bearer {TOKEN}"}, timeout=20)
+        headers = {"Authorization": f"Bearer {TOKEN}"}
+        return httpx.request(method, self.address + path, headers=headers, timeout=20)
 
     def wait_for_nodes(self, count: int) -> None:
         """So many live, and the autoscaler has told of them."""
@@ -154,9 +165,21 @@ class Cluster:
 
 @contextmanager
 def cluster(root: Path) -> Iterator[Cluster]:
-    """A running cluster with a GPU that is none; everything is ended after the block."""
+    """A running cluster with a GPU that is none; everything is ended after the block.
+
+    A thread that has a network of its own shares it with the cluster.
+    """
+    own = Path("/proc/thread-self/ns/net").readlink() != Path("/proc/self/ns/net").readlink()
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        argv = ("unshare", "--net", "--", sys.executable, "-I", "-c", FORWARD, str(listener.fileno()))
+        argv = (
+            *(() if own else ("unshare", "--net", "--")),
+            sys.executable,
+            "-I",
+            "-c",
+            FORWARD,
+            str(listener.fileno()),
+            str(DASHBOARD),
+        )
         holder = subprocess.Popen(argv, stdout=subprocess.PIPE, pass_fds=(listener.fileno(),))
         made = Cluster(root, holder, f"http://127.0.0.1:{listener.getsockname()[1]}")
     try:

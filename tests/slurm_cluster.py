@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import secrets
 import shutil
 import signal
@@ -18,6 +19,7 @@ from typing import ClassVar
 from tests.waiting import until
 from tuneloop.core.run_spec import ExecutorKind
 
+SILENCE = 120  # seconds after which a node is down: a busy machine is none
 NEEDS = ("munged", "slurmctld", "slurmd", "sbatch")
 CONF = """\
 ClusterName=test
@@ -42,7 +44,7 @@ JobCompType=jobcomp/none
 SwitchType=switch/none
 MpiDefault=none
 ReturnToService=2
-SlurmdTimeout=10
+SlurmdTimeout={silence}
 SlurmctldTimeout=10
 InactiveLimit=0
 KillWait=5
@@ -98,13 +100,21 @@ class Cluster:
         self.processes[name].send_signal(how)
         self.processes[name].wait()
 
+    def expect_signs(self, seconds: int) -> None:
+        """From nodes, so often."""
+        conf = self.root / "slurm.conf"
+        conf.write_text(re.sub(r"SlurmdTimeout=\d+", f"SlurmdTimeout={seconds}", conf.read_text()))
+        self.ask("scontrol", "reconfigure")
+
     def end_node(self, job: str) -> None:
-        """The daemon of the node that runs a job."""
+        """The daemon of the node that runs a job; soon the controller counts it as lost."""
+        self.expect_signs(10)
         self.lost = self.ask("squeue", "-h", f"--name={job}", "-o", "%N").strip()
         self.end(self.lost)
 
     def mend_node(self) -> None:
         """Start it again."""
+        self.expect_signs(SILENCE)
         self.start(self.lost)
         self.wait_until_idle()
 
@@ -155,7 +165,12 @@ def cluster(root: Path, *, nodes: int = 2) -> Iterator[Cluster]:
         for name, port in zip(names, ports, strict=True)
     ]
     conf = CONF.format(
-        host=f"{host}(127.0.0.1)", controller=controller, root=root, nodes="\n".join(lines), names=",".join(names)
+        host=f"{host}(127.0.0.1)",
+        controller=controller,
+        root=root,
+        nodes="\n".join(lines),
+        names=",".join(names),
+        silence=SILENCE,
     )
     (root / "slurm.conf").write_text(f"GresTypes=gpu\n{conf}")
     (root / "gres.conf").write_text("".join(f"NodeName={name} Name=gpu File=/dev/null\n" for name in names))

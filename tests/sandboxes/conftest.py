@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
 
 import tuneloop
+from tests import ray_cluster, slurm_cluster
 from tests.waiting import until
 from tuneloop.core.job import Command, Exit, Limits, Sandbox
+from tuneloop.core.settings import Settings
+from tuneloop.sandboxes import cluster, local, ray, slurm
 from tuneloop.sandboxes.bubblewrap import BubblewrapSandbox, probe_bubblewrap
+from tuneloop.sandboxes.choose import open_executor
+from tuneloop.sandboxes.cluster import ClusterSandbox
 from tuneloop.sandboxes.docker import DockerSandbox
 from tuneloop.sandboxes.docker_daemon import probe_docker
 from tuneloop.sandboxes.jobs import launch, newest_attempt, wait
@@ -36,6 +44,18 @@ PROBES: dict[str, Callable[[], str | None]] = {
     "landlock": probe_landlock,
 }
 WARM = "warm in "
+ON = " on "
+CLUSTERS: dict[str, ModuleType] = {"slurm": slurm_cluster, "ray": ray_cluster}
+Cluster = slurm_cluster.Cluster | ray_cluster.Cluster
+ON_NODES = [f"{kind}{ON}{executor}" for executor in CLUSTERS for kind in ("bubblewrap", "landlock", "process")]
+# Cases that are tried on nodes every day, in bubblewrap; all others in `make soak`.
+DAILY = {
+    "test_strays_with_their_own_session_end_with_the_job",
+    "test_stop_ends_a_deaf_job_after_the_grace",
+    "test_killed_supervisor_ends_the_whole_job",
+    "test_memory_is_summed_over_two_levels_of_children",
+    "test_it_is_held_on_nodes",
+}
 ENGINES = Path(tuneloop.__file__).parent.resolve() / "engines"
 BEAT = """
 import os, sys, time
@@ -78,6 +98,19 @@ class Trial:
         before = (self.work / name).stat().st_size
         time.sleep(0.15)
         return (self.work / name).stat().st_size > before
+
+
+@dataclass
+class NodeTrial(Trial):
+    """The same on nodes, where a job begins later, and the owner says how much memory it has: a command knows this machine."""
+
+    sandbox: ClusterSandbox
+
+    def start(self, code: str, name: str = "job", **fields: Any) -> Path:
+        self.sandbox.memory = fields.get("limits", {}).get("memory")
+        folder = super().start(code, name, **fields)
+        until(lambda: self.sandbox.poll(folder).state != "running" or (folder / "log.txt").exists())
+        return folder
 
 
 @dataclass
@@ -142,12 +175,15 @@ def supervisor_pid(folder: Path) -> int:
 
 def open_trial(kind: str, root: Path, request: pytest.FixtureRequest) -> Iterator[Trial]:
     """A trial in a sandbox; the worker of a warm one ends with it."""
-    name = kind.removeprefix(WARM)
+    name, _, executor = kind.removeprefix(WARM).partition(ON)
     if name == "docker":
         request.getfixturevalue("docker_host")
     problem = PROBES[name]()
     assert problem is None, problem  # a kind that cannot run is a failure
     (root / "work").mkdir()
+    if executor:
+        yield NodeTrial(request.getfixturevalue("on_nodes")(executor, KINDS[name]()), root)
+        return
     if name == kind:
         yield Trial(KINDS[name](), root)
         return
@@ -158,15 +194,82 @@ def open_trial(kind: str, root: Path, request: pytest.FixtureRequest) -> Iterato
     until(lambda: trial.sandbox.poll(newest_worker).state != "running")
 
 
-@pytest.fixture(params=[*sorted(KINDS), *(WARM + kind for kind in sorted(KINDS))])
+def kind_on_nodes(item: pytest.Item) -> str:
+    """The kind of sandbox on nodes that a test is for, "" for another test."""
+    given = item.callspec.params.values() if hasattr(item, "callspec") else ()
+    return next((one for one in given if isinstance(one, str) and one in (*ON_NODES, *CLUSTERS)), "")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What runs on nodes comes last, so that one cluster lives at a time; a share of it daily."""
+    for item in items:
+        if (kind := kind_on_nodes(item)) in ON_NODES:
+            daily = kind.startswith("bubblewrap") and getattr(item, "originalname", "") in DAILY
+            item.add_marker(pytest.mark.slow if daily else pytest.mark.soak)
+    items.sort(key=lambda item: [*CLUSTERS].index(name) + 1 if (name := kind_on_nodes(item).rpartition(ON)[2]) else 0)
+
+
+@contextmanager
+def one_cluster(around: Callable[[Any], Any] = lambda made: made) -> Iterator[Callable[[str], Cluster]]:
+    """Finds the cluster of an executor; the other one ends. Sockets need a short path."""
+    with ExitStack() as stack:
+        there: list[Cluster] = []
+
+        def found(executor: str) -> Cluster:
+            if not there or there[0].executor != executor:
+                there.clear()
+                stack.close()
+                if absent := CLUSTERS[executor].missing():
+                    pytest.skip(f"not there: {absent}")
+                place = stack.enter_context(tempfile.TemporaryDirectory(prefix="c", dir="/tmp"))
+                there.append(stack.enter_context(around(CLUSTERS[executor].cluster(Path(place) / "c"))))
+            return there[0]
+
+        yield found
+
+
+@pytest.fixture(scope="session")
+def find_nodes() -> Iterator[Callable[[str], Cluster]]:
+    """The cluster of an executor."""
+    with one_cluster() as found:
+        yield found
+
+
+@pytest.fixture
+def on_nodes(
+    find_nodes: Callable[[str], Cluster], monkeypatch: pytest.MonkeyPatch
+) -> Callable[[str, Sandbox, str], ClusterSandbox]:
+    """A sandbox on nodes as this process sees it, with these options or resources."""
+    monkeypatch.setattr(cluster, "OFTEN", 0.5)
+    monkeypatch.setattr(cluster, "SUBMIT_SECONDS", 10.0)
+    path, rest = cluster.BOOT.split("; from", 1)
+    as_here = f"l.find_user = lambda: None; b.BOOT = {local.BOOT!r}"  # jobs are of this user, and watched as here
+    boot = f"{path}; import tuneloop.sandboxes.landlock as l, tuneloop.sandboxes.local as b; {as_here}; from{rest}"
+    monkeypatch.setattr(cluster, "BOOT", boot)
+    monkeypatch.setattr(slurm, "CONTROLLER", slurm.Controller())
+    ray.ray_jobs.cache_clear()
+
+    def made(executor: str, inner: Sandbox, options: str = "") -> ClusterSandbox:
+        nodes = find_nodes(executor)
+        for name, value in nodes.env.items():
+            monkeypatch.setenv(name, value)
+        settings = Settings(TUNELOOP_SLURM_OPTIONS=options, TUNELOOP_RAY_RESOURCES=options)
+        opened = open_executor(nodes.executor, inner, settings)
+        assert isinstance(opened, ClusterSandbox)
+        return opened
+
+    return made
+
+
+@pytest.fixture(params=[*sorted(KINDS), *(WARM + kind for kind in sorted(KINDS)), *ON_NODES])
 def trial(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Trial]:
-    """Every sandbox, cold and warm."""
+    """Every sandbox, cold and warm, and on nodes."""
     yield from open_trial(request.param, tmp_path, request)
 
 
-@pytest.fixture(params=sorted(KINDS))
+@pytest.fixture(params=[*sorted(KINDS), *ON_NODES])
 def cold(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Trial]:
-    """Every sandbox."""
+    """Every sandbox, here and on nodes."""
     yield from open_trial(request.param, tmp_path, request)
 
 

@@ -6,16 +6,15 @@ import os
 import re
 import signal
 import sys
-import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from unittest.mock import MagicMock
 
 import pytest
 
-from tests import ray_cluster, slurm_cluster
+from tests import ray_cluster
 from tests.waiting import until
 from tuneloop.core.errors import InfrastructureError, InvalidRequestError
 from tuneloop.core.job import Command, Limits
@@ -28,8 +27,9 @@ from tuneloop.sandboxes.jobs import launch, stop_and_wait, wait
 from tuneloop.sandboxes.local import claim_attempt
 from tuneloop.sandboxes.process import ProcessSandbox
 
+from .conftest import CLUSTERS, Cluster
+
 BEAT = "import time\nwhile True:\n    open('beat', 'a').write('x')\n    time.sleep(0.05)\n"
-Cluster = slurm_cluster.Cluster | ray_cluster.Cluster
 Opener = Callable[..., ClusterSandbox]
 Asker = Callable[..., Command]
 # By executor: what asks for a GPU, for something that comes later, and for something that cannot come.
@@ -52,31 +52,16 @@ REFUSED = {
 THERE = {"slurm": "main: 2 nodes", "ray": "1 × 2 CPU, 1 GPU, 2.0 GB memory"}
 
 
-@pytest.fixture(scope="module", params=[slurm_cluster, ray_cluster], ids=["slurm", "ray"])
-def nodes(request: pytest.FixtureRequest) -> Iterator[Cluster]:
-    """The cluster; its sockets need a short path."""
-    if absent := request.param.missing():
-        pytest.skip(f"not there: {absent}")
-    with tempfile.TemporaryDirectory(prefix="c", dir="/tmp") as place, request.param.cluster(Path(place) / "c") as made:
-        yield made
+@pytest.fixture(params=CLUSTERS)
+def nodes(request: pytest.FixtureRequest, find_nodes: Callable[[str], Cluster]) -> Cluster:
+    """The cluster."""
+    return find_nodes(request.param)
 
 
 @pytest.fixture
-def on_nodes(nodes: Cluster, monkeypatch: pytest.MonkeyPatch) -> Opener:
-    """The sandbox as this process sees it, with these options or resources."""
-    for name, value in nodes.env.items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.setattr(cluster, "OFTEN", 0.5)
-    monkeypatch.setattr(slurm, "CONTROLLER", slurm.Controller())
-    ray.ray_jobs.cache_clear()
-
-    def made(options: str = "") -> ClusterSandbox:
-        settings = Settings(TUNELOOP_SLURM_OPTIONS=options, TUNELOOP_RAY_RESOURCES=options)
-        opened = open_executor(nodes.executor, BubblewrapSandbox(), settings)
-        assert isinstance(opened, ClusterSandbox)
-        return opened
-
-    return made
+def on_nodes(nodes: Cluster, on_nodes: Opener) -> Opener:
+    """A job's sandbox there, with these options or resources."""
+    return lambda options="": on_nodes(nodes.executor, BubblewrapSandbox(), options)
 
 
 @pytest.fixture

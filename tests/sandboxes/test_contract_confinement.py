@@ -7,13 +7,16 @@ from pathlib import Path
 
 import pytest
 
+from tests.ray_cluster import DASHBOARD
 from tuneloop.core.errors import InfrastructureError, InvalidRequestError
 from tuneloop.core.job import Command
 from tuneloop.sandboxes import local
 from tuneloop.sandboxes.bubblewrap import BubblewrapSandbox
+from tuneloop.sandboxes.jobs import wait
+from tuneloop.sandboxes.node_runner import GIVEN
 from tuneloop.sandboxes.process import ProcessSandbox
 
-from .conftest import Trial, lacks, supervisor_pid
+from .conftest import NodeTrial, Trial, lacks, supervisor_pid
 
 CANARY = "canary-5d1f0c"
 CONNECT = "import socket; socket.create_connection(('127.0.0.1', {port}), 3); print('connected')"
@@ -29,6 +32,8 @@ def test_environment_is_exactly_what_is_listed(trial, monkeypatch):
     monkeypatch.setenv("SECRET_TOKEN", CANARY)
     _, log = trial.run("import os; print(sorted(os.environ))", env={"MINE": "1"})
     names = set(eval(log, {"__builtins__": {}})) - {"PWD", "LC_CTYPE"}
+    if isinstance(trial, NodeTrial):
+        names -= set(GIVEN)
     scratch = {"TMPDIR"} if lacks(trial, "own /tmp") else set()
     assert names == {"HOME", "LANG", "LOGNAME", "MINE", "PATH", "USER"} | scratch
 
@@ -76,6 +81,8 @@ def test_no_network(trial, needs):
     needs("network")
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
+        if isinstance(trial, NodeTrial) and trial.sandbox.executor == "ray":
+            port = DASHBOARD  # the network of its nodes is another
         done, log = trial.run(CONNECT.format(port=port), "cut")
         assert not done.ok
         assert any(word in log for word in ("ConnectionRefused", "unreachable", "Address family not supported"))
@@ -224,8 +231,6 @@ def test_a_missing_path_is_told_before_the_start(trial):
 def test_a_program_that_is_not_there(trial):
     folder = trial.root / "jobs/none"
     trial.sandbox.start(folder, trial.command("pass").model_copy(update={"argv": ("/nonesuch",)}))
-    while (status := trial.sandbox.poll(folder)).state == "running":
-        os.sched_yield()
-    assert status.exit is not None
-    assert (status.exit.code, status.exit.reason) == (127, "failed_to_start")
+    done = wait(trial.sandbox, folder, every=0.01)
+    assert (done.code, done.reason) == (127, "failed_to_start")
     assert "/nonesuch" in (folder / "log.txt").read_text()

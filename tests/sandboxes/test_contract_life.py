@@ -8,7 +8,9 @@ import threading
 import time
 
 from tests.waiting import until
-from tuneloop.core.job import Sandbox
+from tuneloop.core.job import ALIVE, CLAIM, TICKET, Sandbox
+from tuneloop.sandboxes import cluster
+from tuneloop.sandboxes.cluster import OUTPUT, SUBMITTING
 from tuneloop.sandboxes.jobs import wait
 from tuneloop.sandboxes.process_tree import children
 
@@ -28,7 +30,8 @@ def test_states(trial):
     trial.sandbox.stop(folder)
     assert wait(trial.sandbox, folder).reason == "stopped"
     assert trial.sandbox.poll(folder).state == "over"
-    assert {path.name for path in folder.iterdir()} == {"command.json", "lock", "log.txt", "stop", "exit.json"}
+    left = {path.name for path in folder.iterdir()} - {TICKET, ALIVE, CLAIM, OUTPUT, SUBMITTING}  # of one on a node
+    assert left == {"command.json", "lock", "log.txt", "stop", "exit.json"}
 
 
 def test_children_end_with_the_job(trial):
@@ -124,9 +127,13 @@ import os, sys
 from pathlib import Path
 from tuneloop.core.job import Command
 from importlib import import_module
+from tuneloop.core.settings import Settings
+from tuneloop.sandboxes import cluster
+from tuneloop.sandboxes.choose import open_executor
 from tuneloop.sandboxes.jobs import launch
-kind = sys.argv[1]
+kind, executor, cluster.BOOT = sys.argv[1], *sys.argv[4:]
 sandbox = getattr(import_module(f"tuneloop.sandboxes.{kind}"), f"{kind.title()}Sandbox")()
+sandbox = open_executor(executor, sandbox, Settings())
 launch(sandbox, Path(sys.argv[2]), 'train', Command.model_validate_json(sys.argv[3]))
 os.kill(os.getpid(), 9)
 """
@@ -135,8 +142,9 @@ os.kill(os.getpid(), 9)
 def test_a_job_outlives_its_killed_orchestrator(trial: Trial):
     jobs = trial.root / "jobs"
     command = trial.command("import time; time.sleep(0.5); print('whole')")
+    executor = getattr(trial.sandbox, "executor", "local")
     argv = [sys.executable, "-c", ORCHESTRATOR, trial.sandbox.kind, str(jobs), command.model_dump_json()]
-    killed = subprocess.run(argv, check=False)
+    killed = subprocess.run([*argv, executor, cluster.BOOT], check=False)
     assert killed.returncode == -9
     folder = jobs / "train.1"
     assert trial.sandbox.poll(folder).state == "running"

@@ -18,6 +18,7 @@ from pathlib import Path
 from unittest.mock import patch
 
 from tuneloop.core.job import Command, Exit, Limits, Sandbox
+from tuneloop.sandboxes.cluster import ClusterSandbox
 from tuneloop.sandboxes.jobs import wait
 
 from ..conftest import ENGINES, start_worker
@@ -211,7 +212,11 @@ class Arena:
 
     def attack_in(self, sandbox: Sandbox, **limits: object) -> dict[str, str]:
         """In a sandbox that a process with secrets in its environment starts."""
-        self.end = self.lonely.do(self.inside, sandbox, self.command(**limits))
+        command = self.command(**limits)
+        if isinstance(sandbox, ClusterSandbox):  # generated code stays on the machine
+            command = command.model_copy(update={"generated": False})
+            sandbox.memory = command.limits.memory
+        self.end = self.lonely.do(self.inside, sandbox, command)
         return self.evidence()
 
     def inside(self, sandbox: Sandbox, command: Command) -> Exit:

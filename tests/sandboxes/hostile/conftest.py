@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
+from functools import partial
 
 import pytest
 
+from ..conftest import Cluster, one_cluster
 from .arena import Arena
 from .declare import Attack
 from .lonely import Lonely
@@ -19,6 +21,22 @@ def lonely() -> Iterator[Lonely]:
     """Where everything of this suite happens."""
     with closing(Lonely()) as made:
         yield made
+
+
+@pytest.fixture(scope="module")
+def find_nodes(lonely: Lonely) -> Iterator[Callable[[str], Cluster]]:
+    """A cluster whose nodes live there too."""
+    with one_cluster(partial(within, lonely)) as found:
+        yield found
+
+
+@contextmanager
+def within(lonely: Lonely, made: AbstractContextManager[Cluster]) -> Iterator[Cluster]:
+    """It begins and ends there."""
+    try:
+        yield lonely.do(made.__enter__)
+    finally:
+        lonely.do(made.__exit__, None, None, None)
 
 
 @pytest.fixture

@@ -15,11 +15,16 @@ from tuneloop.sandboxes.docker import DockerSandbox
 from tuneloop.sandboxes.landlock import LandlockSandbox
 from tuneloop.sandboxes.process import ProcessSandbox
 
-from ..conftest import PROBES
+from ..conftest import ON, ON_NODES, PROBES
 from .corpus import ALONE, TOGETHER, guarded
 from .declare import Attack
 from .guards import removable, taken_out
 from .resources import LIMITS
+
+
+def named(attack: Attack) -> str:
+    return attack.name
+
 
 # Not held, by kind: only a cgroup would.
 MEMORY = set() if find_base()[1] else {"allocate_in_a_file_of_memory", "allocate_in_shared_memory"}
@@ -48,17 +53,24 @@ GROUPS = guarded()
 LANDLOCK = [attack for attack in TOGETHER if attack.guards in (("mounts",), ("read-only",))]
 # Modes, times, and sockets with a name: of the run's folder only, where nobody listens but workers who look who calls.
 NO_RULE = {"open_the_given_folder_to_everybody", "turn_back_the_clock_of_a_given_file", "connect_to_an_agents_socket"}
+# Held by nothing but a sandbox, and seen by nothing but what it did: so that what is held on nodes could be done there.
+PLAIN = {attack.name for attack in TOGETHER if attack.guards in (("mounts",), ("read-only",), ("network",))}
+KNOWN = {"bubblewrap": set(), "landlock": NO_NAMESPACE | {ENGINES_SHARED_MEMORY}, "process": {*map(named, TOGETHER)}}
 WARM = {"process": LANDLOCK, "bubblewrap": TOGETHER, "docker": TOGETHER, "landlock": TOGETHER}
-
-
-def named(attack: Attack) -> str:
-    return attack.name
 
 
 def expected(request, kind: str, attack: Attack) -> None:
     """A known hole is told as one."""
     if attack.name in HOLES[kind]:
         request.applymarker(pytest.mark.xfail(reason="not held yet", strict=False))
+
+
+def opened(request, kind: str) -> Sandbox:
+    """A sandbox with limits, here or on nodes."""
+    name, _, executor = kind.partition(ON)
+    there(request, name)
+    made = LIMITED[name]()
+    return request.getfixturevalue("on_nodes")(executor, made) if executor else made
 
 
 def there(request, kind: str) -> None:
@@ -140,6 +152,18 @@ def test_it_is_held_when_a_worker_forks_the_job(request, forked, kind, attack):
     assert forked(kind)[attack.name] == ""
 
 
+@pytest.mark.parametrize("kind", ON_NODES)
+def test_it_is_held_on_nodes(request, arena, kind):
+    sandbox = opened(request, kind)
+    made = arena(*TOGETHER)
+    found = made.attack_in(sandbox)
+    assert made.end.ok, made.log
+    through = {name for name in found if found[name]}
+    assert through <= KNOWN[sandbox.kind], made.log
+    if sandbox.kind == "process":
+        assert through >= PLAIN, made.log
+
+
 @pytest.mark.parametrize("kind", ["process", "bubblewrap"])
 def test_it_gets_through_when_landlock_is_gone(arena, kind):
     made = arena(*LANDLOCK)
@@ -163,12 +187,12 @@ def test_a_bomb_goes_off_where_no_limit_holds_it(arena, attack):
 
 
 @pytest.mark.parametrize("attack", ALONE, ids=named)
-@pytest.mark.parametrize("kind", LIMITED)
+@pytest.mark.parametrize("kind", [*LIMITED, *ON_NODES])
 def test_a_bomb_is_held_by_its_limit(request, arena, kind, attack):
-    there(request, kind)
-    expected(request, kind, attack)
+    sandbox = opened(request, kind)
+    expected(request, sandbox.kind, attack)
     limit = attack.guards[0].split()[0]
     made = arena(attack)
-    found = made.attack_in(LIMITED[kind](), **{limit: LIMITS[limit], "grace": 0.2})
+    found = made.attack_in(sandbox, **{limit: LIMITS[limit], "grace": 0.2})
     refused = (kind, attack.name) in REFUSED
     assert (made.end.reason, found[attack.name]) == ("finished" if refused else REASONS.get(limit, limit), "")
