@@ -48,13 +48,19 @@ ON = " on "
 CLUSTERS: dict[str, ModuleType] = {"slurm": slurm_cluster, "ray": ray_cluster}
 Cluster = slurm_cluster.Cluster | ray_cluster.Cluster
 ON_NODES = [f"{kind}{ON}{executor}" for executor in CLUSTERS for kind in ("bubblewrap", "landlock", "process")]
-# Cases that are tried on nodes every day, in bubblewrap; all others in `make soak`.
+# Cases that are tried on nodes every day; all others in `make soak`.
 DAILY = {
-    "test_strays_with_their_own_session_end_with_the_job",
-    "test_stop_ends_a_deaf_job_after_the_grace",
-    "test_killed_supervisor_ends_the_whole_job",
-    "test_memory_is_summed_over_two_levels_of_children",
-    "test_it_is_held_on_nodes",
+    *(
+        f"{case}bubblewrap{ON}{executor}]"
+        for executor in CLUSTERS
+        for case in (
+            "test_strays_with_their_own_session_end_with_the_job[",
+            "test_stop_ends_a_deaf_job_after_the_grace[",
+            "test_killed_supervisor_ends_the_whole_job[",
+            "test_memory_is_summed_over_two_levels_of_children[kernel-",
+        )
+    ),
+    f"test_it_is_held_on_nodes[bubblewrap{ON}slurm]",
 }
 ENGINES = Path(tuneloop.__file__).parent.resolve() / "engines"
 BEAT = """
@@ -203,9 +209,8 @@ def kind_on_nodes(item: pytest.Item) -> str:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What runs on nodes comes last, so that one cluster lives at a time; a share of it daily."""
     for item in items:
-        if (kind := kind_on_nodes(item)) in ON_NODES:
-            daily = kind.startswith("bubblewrap") and getattr(item, "originalname", "") in DAILY
-            item.add_marker(pytest.mark.slow if daily else pytest.mark.soak)
+        if kind_on_nodes(item) in ON_NODES:
+            item.add_marker(pytest.mark.slow if item.name in DAILY else pytest.mark.soak)
     items.sort(key=lambda item: [*CLUSTERS].index(name) + 1 if (name := kind_on_nodes(item).rpartition(ON)[2]) else 0)
 
 

@@ -267,7 +267,7 @@ def weather(nodes: Cluster, root: Path, kills: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("executor", CLUSTERS)
+@pytest.mark.parametrize("executor", ["slurm", pytest.param("ray", marks=pytest.mark.soak)])  # its daemons start slowly
 def test_eight_kills(find_nodes: Callable[[str], Cluster], executor: str, tmp_path: Path) -> None:
     weather(find_nodes(executor), tmp_path, 8)
 
