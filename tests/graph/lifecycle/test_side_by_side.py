@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import tempfile
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -14,6 +15,7 @@ from typing import Any
 import pytest
 from langgraph.types import interrupt
 
+from tests import ray_cluster, slurm_cluster
 from tuneloop.core.async_bridge import pause
 from tuneloop.core.budget import SpendingLine
 from tuneloop.core.errors import InfrastructureError, InvalidRequestError, RecipeError
@@ -29,6 +31,7 @@ from tuneloop.core.experiment import (
     Hypothesis,
 )
 from tuneloop.core.files import read_model, write_json
+from tuneloop.core.job import Command, Sandbox
 from tuneloop.core.layout import RunFolder
 from tuneloop.core.run_spec import RunSpec
 from tuneloop.core.settings import Settings
@@ -41,6 +44,9 @@ from tuneloop.graph.nodes import critique, research
 from tuneloop.graph.outcomes.repair import give_up, record_failure
 from tuneloop.graph.state import NodeFailure, State
 from tuneloop.graph.steering.inbox_listener import raise_if_paused
+from tuneloop.sandboxes.bubblewrap import BubblewrapSandbox
+from tuneloop.sandboxes.choose import open_executor
+from tuneloop.sandboxes.jobs import launch, wait
 from tuneloop.tools.budget.limits import budget_extensions
 from tuneloop.tools.budget.spending import seconds_worked
 from tuneloop.tools.jobs import gpu_share
@@ -66,12 +72,19 @@ class World:
     usual: float = SHORT
     says: dict[int, str] = field(default_factory=dict)  # what somebody says half-way through the training
     trained: list[int] = field(default_factory=list)
+    nodes: Sandbox | None = None  # of a cluster, where jobs sleep
 
     def train(self, ctx: Context) -> dict[str, Any]:
         """Sleep; an error comes once."""
         number = ctx.number
         self.trained.append(number)
         took = self.seconds.get(number, self.usual)
+        if self.nodes:
+            work = ctx.folder.root / "work"
+            work.mkdir(exist_ok=True)
+            command = Command(argv=("/bin/sleep", str(took)), cwd=str(work), write=(str(work),))
+            assert wait(self.nodes, launch(self.nodes, ctx.folder.jobs, "train", command)).ok
+            return {"stage": "evaluate"}
         until = time.monotonic() + took
         while time.monotonic() < until:
             if until - time.monotonic() < took / 2 and number in self.says:
@@ -161,11 +174,11 @@ def journal(run: RunFolder) -> list[dict[str, Any]]:
     return [e.model_dump(mode="json", exclude={"seconds"}) for e in load_journal(run).experiments]
 
 
-@pytest.mark.slow
-def test_four_slots_are_four_times_as_fast(world: World, make_run) -> None:
-    """Without the loop's own work, which a busy machine stretches: as much of it as four experiments need when nobody sleeps."""
+@pytest.fixture
+def timed(world: World, make_run) -> Callable[..., float]:
+    """Seconds that a run of four experiments took, each of which trains so long."""
 
-    def timed(name: str, seconds: float, **asked: int) -> float:
+    def made(name: str, seconds: float, **asked: int) -> float:
         world.usual = seconds
         run, settings = make_run(name, loop_n=4, **asked)
         began = time.monotonic()
@@ -175,10 +188,36 @@ def test_four_slots_are_four_times_as_fast(world: World, make_run) -> None:
         assert seconds < seconds_worked(run) <= took, "time is what passed, however many worked"
         return took
 
+    return made
+
+
+@pytest.mark.slow
+def test_four_slots_are_four_times_as_fast(timed: Callable[..., float]) -> None:
+    """Without the loop's own work, which a busy machine stretches: as much of it as four experiments need when nobody sleeps."""
     sleep = 40.0
     own = timed("awake", 0.0)
     beside = timed("beside", sleep, parallel=4)
     assert 4 * sleep / (beside - own) >= 0.9 * 4, (own, beside)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("module", [slurm_cluster, ray_cluster], ids=["slurm", "ray"])
+def test_four_jobs_on_nodes_are_four_times_as_fast(
+    world: World, timed: Callable[..., float], module: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Against one at a time there; again without the loop's own work on this machine."""
+    if absent := module.missing():
+        pytest.skip(f"not there: {absent}")
+    own, sleep = timed("awake", 0.0), 60.0
+    with tempfile.TemporaryDirectory(prefix="c", dir="/tmp") as place, module.cluster(Path(place) / "c") as nodes:
+        if isinstance(nodes, ray_cluster.Cluster):
+            nodes.grant("late")  # four cores
+        for name, value in nodes.env.items():
+            monkeypatch.setenv(name, value)
+        world.nodes = open_executor(nodes.executor, BubblewrapSandbox(), Settings())
+        beside, alone = timed("beside", sleep, parallel=4), timed("alone", sleep)
+    print(f"{nodes.executor}: {alone:.1f} s one at a time, {beside:.1f} s beside, {own:.1f} s own work")  # noqa: T201
+    assert (alone - own) / (beside - own) >= 0.9 * 4, (own, beside, alone)
 
 
 def test_journal_does_not_depend_on_who_was_first(world: World, make_run) -> None:
