@@ -66,8 +66,8 @@ class Storm:
     def drive(self) -> None:
         """Start the driver unless it lives."""
         if self.driver is None or self.driver.poll() is not None:
-            argv = (sys.executable, str(Path(__file__).parent / "cluster_driver.py"))
-            argv = (*argv, self.nodes.executor, str(self.root), str(FENCE))
+            driver = Path(__file__).parent / "cluster_driver.py"
+            argv = (sys.executable, str(driver), self.nodes.executor, str(self.root), str(FENCE))
             with (self.root / "driver.log").open("ab") as log:
                 self.driver = subprocess.Popen(argv, env={**os.environ, **self.nodes.env}, stdout=log, stderr=log)
 
@@ -97,7 +97,12 @@ class Storm:
             what = self.rng.choice((*KINDS, *OFTEN * 2))  # daemons take their time
             if KINDS[what](self):
                 self.killed[what] += 1
-        until(lambda: self.drive() or not self.open_jobs(), seconds=OVER, every=0.2)
+        until(self.over, seconds=OVER, every=0.2)
+
+    def over(self) -> bool:
+        """Nothing is left to do for the driver, which lives."""
+        self.drive()
+        return not self.open_jobs()
 
     def one_of(self, mark: str) -> list[int]:
         """A process whose command line has `mark` and a path of these jobs, or none."""
