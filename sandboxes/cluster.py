@@ -262,7 +262,10 @@ class ClusterSandbox(ABC):
             self.check_accepted()
         except InfrastructureError as e:
             raise InfrastructureError(f"{self.name} held {folder.name}: {ended.said.partition('. ')[0]}; {e}") from e
-        self._hand_over(folder, read_model(folder / "command.json", Command))
+        with exclusive(folder / SUBMITTING):  # others who poll may have done so
+            there = self.scheduler.jobs(now=True)
+            if there is not None and job_name(folder) not in there:
+                self._hand_over(folder, read_model(folder / "command.json", Command))
         return True
 
     def _write_down(self, folder: Path, ended: Ended, never_begun: bool) -> None:

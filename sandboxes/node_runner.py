@@ -17,7 +17,7 @@ from tuneloop.core.errors import InfrastructureError, InvalidRequestError
 from tuneloop.core.files import read_model, write_atomic
 from tuneloop.core.job import ALIVE, Command, Exit
 from tuneloop.sandboxes.choose import open_sandbox
-from tuneloop.sandboxes.local import LocalSandbox, claim_attempt
+from tuneloop.sandboxes.local import LocalSandbox, claim_attempt, has_supervisor
 from tuneloop.sandboxes.process_tree import adopt_orphans, descendants, send_signal
 
 BEAT, FENCE = 5.0, 30.0  # seconds between two signs; after so many without one the job is ended
@@ -119,8 +119,8 @@ def main(place: str, kind: str, memory: str = "") -> None:
 
 
 def is_running(sandbox: LocalSandbox, folder: Path) -> bool:
-    """Whether it is; while the file system does not say, it is."""
+    """Whether it is, and somebody guards it; while the file system does not say, it is."""
     try:
-        return sandbox.poll(folder).state == "running"
+        return sandbox.poll(folder).state == "running" and has_supervisor(folder)
     except OSError:
         return True
