@@ -4,8 +4,8 @@ JOB.json: models [{name, path, adapter, tokenizer, sets, keys}] or [{name, repli
 answer_kind, scorer, files, form, stop, temperature, top_p, max_new_tokens, template_options}] (`items`: JSON Lines with
 id, prompt, answer; `scorer`: a file, or "" for a plain kind; `files`: the folder with what it needs, or ""), scoring and
 judging (files),
-batch_size, longest (tokens, or null), seed, device (cpu | cuda), backend (hf | vllm), out. A model is measured on the sets
-that it names; a base model is loaded once for itself and its adapters.
+batch_size, longest (tokens, or null), seed, device (cpu | cuda), backend (hf | vllm), gpus (at most so many; without: all), out.
+A model is measured on the sets that it names; a base model is loaded once for itself and its adapters.
 Prints progress as JSON lines. What is measured of a set stays in `out/parts` under its key: after a kill it is not measured
 again. `out/results.json` is written last; without it nothing was measured. Exit status is 0 only with it.
 """
@@ -27,18 +27,28 @@ import torch
 from oc_config import model_config
 from oc_evaluator import loaded
 from oc_models import PROGRESS
+from oc_shares import SHARES, write_json
 from oc_tasks import read_set, run_tasks
 from oc_weights import HELD
 from opencompass.utils import build_model_from_cfg
 
 
 def main(job_file: Path) -> None:
-    """Measure every model of the job on its sets, then write the results."""
-    torch.set_num_threads(int(os.environ.get("TUNELOOP_JOB_THREADS", torch.get_num_threads())))
+    """Measure every model of the job on its sets, by one process for each GPU."""
     job = json.loads(job_file.read_text())
     out = Path(job["out"])
     (out / "results.json").unlink(missing_ok=True)
     shutil.rmtree(out / "opencompass", ignore_errors=True)
+    SHARES.start(job)
+    torch.set_num_threads(int(os.environ.get("TUNELOOP_JOB_THREADS", torch.get_num_threads())))
+    try:
+        measure_all(job, out, out / "opencompass" / str(SHARES.rank))
+    finally:
+        SHARES.end()
+
+
+def measure_all(job: dict[str, Any], out: Path, work: Path) -> None:
+    """One process's part of it; the first writes the results."""
     versions = {"opencompass": opencompass.__version__, "torch": torch.__version__}
     if job["backend"] == "vllm":
         # imported only when asked for: it takes the GPU, and most environments do not have it
@@ -48,7 +58,9 @@ def main(job_file: Path) -> None:
     for given in job["sets"]:  # a scorer that lacks something says so before a model is asked
         loaded(job["judging"]).judge_of(job["scoring"], given["answer_kind"], given["scorer"], given["files"])
     PROGRESS.expect(sum(len(sets[name]["rows"]) for model in job["models"] for name in model["sets"]))
-    results = [row for model in turns(job["models"]) for row in measure(job, model, sets, out / "opencompass")]
+    results = [row for model in turns(job["models"]) for row in measure(job, model, sets, work)]
+    if SHARES.rank:
+        return
     order = [model["name"] for model in job["models"]]
     results.sort(key=lambda row: order.index(row["model"]))
     # beside the results, which are the same bytes whenever they are made
@@ -82,6 +94,7 @@ def measure(job: dict[str, Any], model: dict[str, Any], sets: dict[str, Any], wo
         torch.manual_seed(job["seed"])
         built = build_model_from_cfg(model_config(job, model))
         for name in missing:
+            SHARES.begin(parts[name].file)
             results[name] = run_tasks(job, model, sets[name], built, work)
             parts[name].write(results[name])
         del built
@@ -107,19 +120,10 @@ class Part:
         return {**found, **self.names}
 
     def write(self, row: dict[str, Any]) -> None:
-        """Keep it."""
-        self.file.parent.mkdir(exist_ok=True)
-        write_json(self.file, row)
-
-
-def write_json(path: Path, value: Any) -> None:
-    """All or nothing."""
-    part = path.with_suffix(".part")
-    with part.open("w", encoding="utf-8") as f:
-        json.dump(value, f, allow_nan=False)
-        f.flush()
-        os.fsync(f.fileno())
-    part.replace(path)
+        """Keep it: the first process alone has all answers."""
+        if not SHARES.rank:
+            write_json(self.file, row)
+            SHARES.drop()
 
 
 if __name__ == "__main__":

@@ -89,8 +89,12 @@ def longest(model: Path) -> int:
     raise ValueError(f"{model / 'config.json'}: names no longest sequence (max_position_embeddings)")
 
 
-def vllm_options(path: str, tokenizer: str, dtype: str, longest: int, rank: int, seed: int) -> dict[str, Any]:
+def vllm_options(
+    path: str, tokenizer: str, dtype: str, longest: int, rank: int, seed: int, gpus: int = 1
+) -> dict[str, Any]:
     """Arguments of `vllm.LLM`; `rank`: the largest of the adapters to come, 0 without any. Raises ValueError above 512.
+
+    `gpus`: what the model is spread over.
 
     The type is named because vLLM's own choice would make float32 checkpoints half precision.
     """
@@ -105,7 +109,22 @@ def vllm_options(path: str, tokenizer: str, dtype: str, longest: int, rank: int,
     }
     if rank:
         options |= {"enable_lora": True, "max_loras": 1, "max_lora_rank": allowed_rank(rank)}
+    if gpus > 1:
+        options["tensor_parallel_size"] = tensor_parallel(path, gpus)
     return options
+
+
+def tensor_parallel(path: str, gpus: int) -> int:
+    """The largest number of GPUs up to `gpus` that vLLM can spread the attention heads over; says where that is fewer."""
+    values = json.loads((Path(path) / "config.json").read_text())
+    values = {**values, **values.get("text_config", {})}
+    heads = values["num_attention_heads"]
+    shared = values.get("num_key_value_heads") or heads
+    fitting = (n for n in range(gpus, 0, -1) if heads % n == 0 and (shared % n == 0 or n % shared == 0))
+    count = next(fitting)
+    if count < gpus:
+        print(f"{count} GPUs instead of {gpus}: {heads} attention heads ({shared} of keys) divide by it", flush=True)
+    return count
 
 
 def allowed_rank(rank: int) -> int:

@@ -38,22 +38,30 @@ class Decoding:
 
 
 def answer_all(
-    model: Any, prompts: Sequence[Sequence[int]], how: Decoding, *, rows: int, told: Callable[[int], None]
-) -> list[list[int]]:
-    """Answers as token ids without the end token, in the prompts' order, `rows` prompts at a time.
+    model: Any,
+    prompts: Sequence[Sequence[int]],
+    how: Decoding,
+    *,
+    rows: int,
+    told: Callable[[int], None],
+    mine: Callable[[int], bool],
+) -> dict[int, list[int]]:
+    """Answers as token ids without the end token, by the prompt's number, `rows` prompts at a time.
 
-    `told(count)` hears of answers that are whole. Drawn answers depend on the seed and on the batch, so the same items
-    give the same ones.
+    `told(count)` hears of answers that are whole; `mine(number)`: whether this process answers that batch. Drawn answers
+    depend on the seed and on the batch, so the same items give the same ones.
     """
     order = sorted(range(len(prompts)), key=lambda i: (len(prompts[i]), i))
     answers: dict[int, list[int]] = {}
     for start in range(0, len(order), rows):
+        if not mine(start // rows):
+            continue
         batch = order[start : start + rows]
         if how.temperature:
             torch.manual_seed(how.seed * 1_000_003 + start)
         found = answer_batch(model, [prompts[i] for i in batch], how, told)
         answers.update(zip(batch, found, strict=True))
-    return [answers[i] for i in range(len(prompts))]
+    return answers
 
 
 def answer_batch(

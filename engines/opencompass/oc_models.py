@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from oc_generate import Decoding, answer_all, cut
+from oc_shares import SHARES
 from oc_template import render
 from oc_weights import HELD
 from opencompass.models import HuggingFaceBaseModel, HuggingFacewithChatTemplate
@@ -34,6 +35,7 @@ class Progress:
 
     def add(self, count: int) -> None:
         """`count` more items are answered."""
+        SHARES.check()
         self.done += count
         print("\n" + json.dumps({"done": self.done, "total": self.total, "unit": "answers"}), flush=True)
 
@@ -84,7 +86,7 @@ class Local:
         """Answers; a prompt that leaves no room for an answer loses its beginning and is counted."""
         began = time.perf_counter()
         prompts, room = self.prompts(inputs, max_out_len)
-        answers = self.answer(prompts, room)
+        answers = SHARES.answers(len(prompts), lambda: self.answer(prompts, room), PROGRESS.add)
         decoded = self.tokenizer.batch_decode(answers, skip_special_tokens=True)
         texts = [cut(text, self.asked["stop"]) for text in decoded]
         PROGRESS.generating += time.perf_counter() - began
@@ -103,12 +105,12 @@ class Local:
             ids = self.tokenizer(texts, **shorter)["input_ids"]
         return ids, room
 
-    def answer(self, prompts: list[list[int]], room: int) -> list[list[int]]:
-        """Token ids up to the first end token."""
+    def answer(self, prompts: list[list[int]], room: int) -> dict[int, list[int]]:
+        """Token ids up to the first end token, of this process's share."""
         pad = self.tokenizer.pad_token_id
         with torch.inference_mode():
             how = Decoding(room, self.ends, pad, self.asked["temperature"], self.asked["top_p"], self.seed)
-            return answer_all(self.model, prompts, how, rows=self.rows, told=PROGRESS.add)
+            return answer_all(self.model, prompts, how, rows=self.rows, told=PROGRESS.add, mine=SHARES.mine)
 
 
 class Chat(Local):

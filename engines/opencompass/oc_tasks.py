@@ -15,6 +15,7 @@ import oc_evaluator  # noqa: F401 - OpenCompass finds it by its name
 from mmengine.config import ConfigDict
 from oc_config import COLUMN, GOLD, asked_config, dataset_config
 from oc_models import HIDE, PROGRESS
+from oc_shares import SHARES
 from opencompass.tasks import OpenICLEvalTask, OpenICLInferTask
 
 
@@ -40,7 +41,10 @@ def write_items(given: dict[str, Any], folder: Path) -> Path:
 def run_tasks(
     job: dict[str, Any], model: dict[str, Any], given: dict[str, Any], built: Any, work: Path
 ) -> dict[str, Any]:
-    """The verified result of the loaded model `built` on the set `given`. Raises NotMeasuredError."""
+    """The verified result of the loaded model `built` on the set `given`; {} in a process that only answers its share.
+
+    Raises NotMeasuredError.
+    """
     items, name = given["rows"], given["name"]
     file = write_items(given, work / "items")
     config = ConfigDict(
@@ -52,6 +56,8 @@ def run_tasks(
     truncated, generating = PROGRESS.truncated, PROGRESS.generating
     built.asked = given  # form, stop and sampling are the set's own
     OpenICLInferTask(config).run(cur_model=built, cur_model_abbr=model["name"])
+    if SHARES.rank:
+        return {}
     if given["executed"]:  # its answers are run elsewhere, and what is right is not here
         found = {"items": answered(model["name"], name, items, work)}
     else:

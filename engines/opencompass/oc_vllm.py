@@ -13,6 +13,7 @@ import vllm
 from oc_config import vllm_options
 from oc_generate import until
 from oc_models import PROGRESS, Base, Chat, ending
+from oc_shares import SHARES
 from opencompass.models import HuggingFaceBaseModel, HuggingFacewithChatTemplate
 from opencompass.registry import MODELS
 from transformers import AutoConfig, GenerationConfig
@@ -62,7 +63,13 @@ class Fast:
     ) -> None:
         config = AutoConfig.from_pretrained(path, trust_remote_code=False)
         options = vllm_options(
-            path, self.tokenizer.name_or_path, str(config.dtype or "auto"), self.max_seq_len, self.rank, self.seed
+            path,
+            self.tokenizer.name_or_path,
+            str(config.dtype or "auto"),
+            self.max_seq_len,
+            self.rank,
+            self.seed,
+            SHARES.spread,
         )
         self.model = SERVED.take(options)
         self.adapter = SERVED.request(peft_path) if peft_path else None
@@ -77,16 +84,19 @@ class Fast:
         """Tokens that end an answer."""
         return self.stops
 
-    def answer(self, prompts: list[list[int]], room: int) -> list[list[int]]:
-        """Token ids up to the first end token."""
+    def answer(self, prompts: list[list[int]], room: int) -> dict[int, list[int]]:
+        """Token ids up to the first end token, of every prompt whose number is this process's."""
         chance = {name: self.asked[name] for name in ("temperature", "top_p")}
         how = {"max_tokens": room, "stop_token_ids": self.ends, "detokenize": False, **chance}
-        asked = [{"prompt_token_ids": ids} for ids in prompts]
+        own = [number for number in range(len(prompts)) if SHARES.mine(number)]
+        asked = [{"prompt_token_ids": prompts[number]} for number in own]
         # a seed an answer: the same prompt asked twice gets two answers
-        params = [vllm.SamplingParams(**how, seed=self.seed * 1_000_003 + i) for i in range(len(asked))]
+        params = [vllm.SamplingParams(**how, seed=self.seed * 1_000_003 + number) for number in own]
         found = self.model.generate(asked, params, use_tqdm=False, lora_request=self.adapter)
         PROGRESS.add(len(found))
-        return [until(list(one.outputs[0].token_ids), self.ends) for one in found]
+        return {
+            number: until(list(one.outputs[0].token_ids), self.ends) for number, one in zip(own, found, strict=True)
+        }
 
 
 @MODELS.register_module()

@@ -138,7 +138,7 @@ class EvaluationConditions:
     """What else decides an answer; `batch_size`: prompts that share a batch at most, None: as fits the device.
 
     `longest`: tokens of prompt and answer together, None: as the model says. `files`: the folder with what scorers need.
-    `threads`: on a CPU.
+    `threads`: on a CPU. `gpus`: that vLLM answers on, for their number decides its rounding; 0: all that the job finds.
     """
 
     device: Literal["cpu", "cuda"] = "cpu"
@@ -148,13 +148,15 @@ class EvaluationConditions:
     longest: int | None = None
     files: Path | None = None
     threads: int = 1
+    gpus: int = 0
 
     @property
     def facts(self) -> dict[str, Any]:
         """As the job file has them."""
         rows = self.batch_size or BATCH[self.device]
         own = {"longest": self.longest, "batch_size": rows, "threads": self.threads}
-        return {"device": self.device, "backend": self.backend, "seed": self.seed, **own}
+        gpus = {"gpus": self.gpus} if self.gpus else {}
+        return {"device": self.device, "backend": self.backend, "seed": self.seed, **own, **gpus}
 
 
 def make_item_set(folder: BenchmarkFolder, split: Measured, limit: int | None = None) -> ItemSet:

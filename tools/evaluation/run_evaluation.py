@@ -26,6 +26,7 @@ from tuneloop.tools.evaluation.item_sets import (
 )
 from tuneloop.tools.evaluation.jobs import Evaluation, EvaluationFolder
 from tuneloop.tools.housekeeping.pruning import check_there
+from tuneloop.tools.jobs.gpu_share import job_gpus
 from tuneloop.tools.jobs.run_tools import RunTools
 from tuneloop.tools.llm_proxy.access import Access
 from tuneloop.tools.report.timing import job_attempts, job_seconds
@@ -245,6 +246,7 @@ def evaluation_conditions(run_tools: RunTools) -> EvaluationConditions:
         seed=run_tools.spec.seed,
         files=run_tools.settings.scorer_folder,
         threads=run_tools.threads if device == "cpu" else 1,
+        gpus=job_gpus(run_tools.settings, run_tools.spec, device)[0] if backend == "vllm" else 0,
     )
 
 

@@ -52,10 +52,19 @@ def training_devices(settings: Settings, spec: RunSpec | None, device: str) -> D
 
     On a CPU, and where jobs run on other machines, one process unless the settings say more. `spec`: None of what is no run.
     """
-    here = spec is None or spec.executor == "local"
-    count, memory = usable_gpus() if device == "cuda" and here else (0, settings.gpu_memory)
-    usual = max(1, count // (spec.parallel if spec else 1))
-    return Devices(settings.train_processes or usual, settings.train_sharding, memory)
+    count, memory = job_gpus(settings, spec, device)
+    return Devices(settings.train_processes or max(1, count), settings.train_sharding, memory)
+
+
+def job_gpus(settings: Settings, spec: RunSpec | None, device: str) -> tuple[int, int | None]:
+    """How many of this machine's GPUs one job has, and the bytes of the smallest.
+
+    On a CPU and where jobs run elsewhere none, and what the settings say of a node's GPU.
+    """
+    if device != "cuda" or (spec is not None and spec.executor != "local"):
+        return 0, settings.gpu_memory
+    count, memory = usable_gpus()
+    return count // (spec.parallel if spec else 1), memory
 
 
 def usable_gpus() -> tuple[int, int | None]:

@@ -35,6 +35,7 @@ from tuneloop.tools.evaluation.standalone.run_tools import StandaloneRunTools, r
 from tuneloop.tools.evaluation.standalone.subjects import Subject
 from tuneloop.tools.housekeeping.disk import remove_path
 from tuneloop.tools.hub.models import Progress
+from tuneloop.tools.jobs.gpu_share import job_gpus
 from tuneloop.tools.jobs.machine import cpu_threads
 from tuneloop.tools.llm_proxy.access import upstreams, with_served_endpoint
 from tuneloop.tools.llm_proxy.probe import check_endpoint
@@ -185,6 +186,7 @@ def evaluation_conditions(
     device: Literal["cpu", "cuda"] = "cuda" if run_tools.device == "cuda" else "cpu"
     files = run_tools.settings.scorer_folder
     own = {"batch_size": decoding.batch_size, "longest": decoding.max_seq_len}
+    own |= {"gpus": job_gpus(run_tools.settings, None, device)[0]} if backend == "vllm" else {}
     threads = cpu_threads(weights.path) if device == "cpu" and not weights.replies else 1
     return EvaluationConditions(device=device, backend=backend, seed=seed, files=files, threads=threads, **own)
 
