@@ -43,6 +43,7 @@ class Command(Frozen):
     network: bool = False
     generated: bool = Field(False, description="runs code that a model or a policy wrote")
     limits: Limits = Limits()
+    spans: bool = Field(False, description="may run on several nodes at once, where the scheduler is asked for them")
     beside: bool = Field(False, description="stays on the orchestrator's machine, for another job asks it")
     forks: bool = Field(False, description="a warm engine: listens in `cwd`, forks jobs, each of which shuts itself in")
     worker: str = Field("", description="socket of a warm engine that may fork this job; `argv` is its cold form")

@@ -285,7 +285,7 @@ class Settings(BaseModel):
     train_processes: Count = Field(
         default=None,
         alias="TUNELOOP_TRAIN_PROCESSES",
-        description="processes of one training; empty: one for each GPU: docs/gpu.md",
+        description="processes of one training on a machine; empty: one for each GPU: docs/gpu.md",
     )
     train_sharding: Annotated[Sharding, empty_is("auto")] = Field(
         default="auto",

@@ -33,6 +33,7 @@ from tuneloop.core.job import ALIVE, CLAIM, TICKET, Command, EndReason, Exit, Jo
 from tuneloop.core.locks import exclusive
 from tuneloop.sandboxes.jobs import launch
 from tuneloop.sandboxes.local import ROOT, LocalSandbox, check_paths, claim_attempt, last_words, shows_life
+from tuneloop.sandboxes.node_group import spans_nodes
 
 BOOT = (
     "import sys; sys.path.insert(0, sys.argv[1]); from tuneloop.sandboxes.node_runner import main; main(*sys.argv[2:])"
@@ -216,6 +217,8 @@ class ClusterSandbox(ABC):
 
         Raises InfrastructureError for a job that would wait for ever.
         """
+        if spans_nodes(folder) and (folder / ALIVE).exists() and self._shows_life(folder):
+            return JobStatus(state="running")  # also once it is over: the other nodes' part of it may not be yet
         if (folder / "exit.json").exists() or not (folder / TICKET).exists():
             return self.inner.poll(folder, elsewhere=not (folder / CLAIM).exists())  # one of a node was settled
         listed = self.scheduler.jobs()

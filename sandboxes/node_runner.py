@@ -1,6 +1,7 @@
 """On a node: runs one job in its sandbox, gives signs of life, and ends it when it can give none.
 
-Started by a scheduler as `main(FOLDER, KIND)`, with the folder on a file system that the orchestrator shares.
+Started by a scheduler as `main(FOLDER, KIND)`, with the folder on a file system that the orchestrator shares; for a job on
+several nodes the others run `follow` (`node_group.py`).
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from tuneloop.core.files import read_model, write_atomic
 from tuneloop.core.job import ALIVE, Command, Exit
 from tuneloop.sandboxes.choose import open_sandbox
 from tuneloop.sandboxes.local import LocalSandbox, claim_attempt, has_supervisor
+from tuneloop.sandboxes.node_group import NODE, Group, Joined, as_node, nodes_granted, tell_leader
 from tuneloop.sandboxes.process_tree import adopt_orphans, descendants, send_signal
 
 BEAT, FENCE = 5.0, 30.0  # seconds between two signs; after so many without one the job is ended
@@ -27,20 +29,29 @@ GIVEN = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
 
 
 class Watchdog:
-    """Gives signs of life, and ends everything when none came through for too long: a file system that hangs hangs us too."""
+    """Gives signs of life, and ends everything when none came through for too long: a file system that hangs hangs us too.
 
-    def __init__(self, folder: Path) -> None:
-        self.sign = folder / ALIVE
-        self.sign.touch()
+    One that does not lead looks for new signs of the leader instead.
+    """
+
+    def __init__(self, folder: Path, leads: bool = True) -> None:
+        self.sign, self.leads, self.seen = folder / ALIVE, leads, 0
+        if leads:
+            self.sign.touch()
         self.last = time.monotonic()
         threading.Thread(target=self.guard, daemon=True).start()
 
     def beat(self) -> None:
-        """Touch `alive` when it is time. A success counts from when it was begun."""
+        """Touch `alive`, or look at it, when it is time. A success counts from when it was begun."""
         began = time.monotonic()
         if began - self.last >= BEAT:
             with contextlib.suppress(OSError):
-                os.utime(self.sign)
+                if self.leads:
+                    os.utime(self.sign)
+                elif (sign := self.sign.stat().st_mtime_ns) == self.seen:
+                    return
+                else:
+                    self.seen = sign
                 self.last = began
 
     def guard(self) -> None:
@@ -90,32 +101,68 @@ def main(place: str, kind: str, memory: str = "") -> None:
     folder = Path(place)
     command = read_model(folder / "command.json", Command)
     number = os.environ.get("SLURM_JOB_ID", "-")  # Ray tells none
-    if not claim_attempt(folder, f"{os.uname().nodename} {number} {device_count(command)}"):
+    devices = device_count(command) * (nodes_granted() if command.spans else 1)
+    if not claim_attempt(folder, f"{os.uname().nodename} {number} {devices}"):
         return
     adopt_orphans()
     asked: list[int] = []
     signal.signal(signal.SIGTERM, lambda number, _: asked.append(number))
     watchdog = Watchdog(folder)
+    group = Group(folder, command)
     try:
-        sandbox = open_sandbox(kind)  # type: ignore[arg-type]
-        if not isinstance(sandbox, LocalSandbox):
-            raise InvalidRequestError(f"sandbox {kind} does not run on nodes")
-        sandbox.start_as(folder, command, as_scheduled(command, int(memory or 0)), os.getpid())
+        sandbox, granted = node_sandbox(kind), as_scheduled(command, int(memory or 0))
+        if group.count > 1:
+            group.start(kind, memory)
+            granted = as_node(granted, kind, folder, 0, group.count, group.address(watchdog.beat))
+        sandbox.start_as(folder, command, granted, os.getpid())
         while is_running(sandbox, folder):
             watchdog.beat()
-            if asked:
+            if asked or group.is_broken():
                 asked.clear()
                 sandbox.stop(folder, command.limits.grace)
             time.sleep(LOOK)
+        group.wait(watchdog.beat)
     except (InvalidRequestError, InfrastructureError) as e:
         with (folder / "log.txt").open("a", encoding="utf-8") as log:
             log.write(f"{os.uname().nodename}: {e}\n")
         end = Exit(code=127, reason="failed_to_start", seconds=0.0)
         write_atomic(folder / "exit.json", end.model_dump_json(), keep=True)
     finally:
+        group.end()
         end_all()  # a supervisor that was killed leaves its job to us
     (folder / ALIVE).unlink(missing_ok=True)
     sys.exit(0 if (folder / "exit.json").exists() else 1)
+
+
+def follow(place: str, kind: str, memory: str = "") -> None:
+    """Run the job on one of the other nodes, until it has ended there or on the first; exit status 1 where it ended badly."""
+    folder, rank = Path(place), int(os.environ["SLURM_PROCID"]) + 1
+    own, command = folder / f"{NODE}{rank}", read_model(folder / "command.json", Command)
+    adopt_orphans()
+    watchdog = Watchdog(folder, leads=False)
+    try:
+        leader = os.environ["SLURM_LAUNCH_NODE_IPADDR"]
+        sandbox, granted = node_sandbox(kind), as_scheduled(command, int(memory or 0))
+        granted = as_node(granted, kind, folder, rank, nodes_granted(), leader)
+        sandbox.start_as(own, command, granted, os.getpid())
+        tell_leader(folder, rank, Joined(leader=leader))
+        while is_running(sandbox, own) and not (folder / "exit.json").exists():
+            watchdog.beat()
+            time.sleep(LOOK)
+    except (InvalidRequestError, InfrastructureError) as e:
+        tell_leader(folder, rank, Joined(error=f"{os.uname().nodename}: {e}"))
+    finally:
+        end_all()
+    end = own / "exit.json"
+    sys.exit(0 if end.exists() and read_model(end, Exit).ok else 1)
+
+
+def node_sandbox(kind: str) -> LocalSandbox:
+    """The sandbox of this node. Raises InvalidRequestError where it does not work here."""
+    sandbox = open_sandbox(kind)  # type: ignore[arg-type]
+    if not isinstance(sandbox, LocalSandbox):
+        raise InvalidRequestError(f"sandbox {kind} does not run on nodes")
+    return sandbox
 
 
 def is_running(sandbox: LocalSandbox, folder: Path) -> bool:

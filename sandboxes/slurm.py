@@ -119,6 +119,7 @@ def check_options(words: Sequence[str]) -> tuple[str, ...]:
             )
         if any(name.startswith(found[1]) for name in OURS):  # sbatch takes beginnings of names
             raise InvalidRequestError(f"TUNELOOP_SLURM_OPTIONS: --{found[1]} is set by tuneloop; leave it out")
+    node_count(words)
     return tuple(words)
 
 
@@ -134,6 +135,14 @@ def check_container(words: Sequence[str]) -> tuple[str, ...]:
             "or srun --container-image=IMAGE --container-mounts=/scratch:/scratch"
         )
     return tuple(words)
+
+
+def node_count(words: Sequence[str]) -> int:
+    """Nodes of one training, by `--nodes`. Raises InvalidRequestError where that is no number."""
+    given = next((word.partition("=")[2] for word in reversed(words) if word.startswith("--nodes=")), "1")
+    if not re.fullmatch(r"[1-9]\d{0,3}", given):
+        raise InvalidRequestError(f"TUNELOOP_SLURM_OPTIONS: --nodes={given} is no number of nodes; right is --nodes=2")
+    return int(given)
 
 
 CONTROLLER = Controller()
@@ -175,7 +184,8 @@ class SlurmSandbox(ClusterSandbox):
     def _submission(self, folder: Path, command: Command) -> list[str]:
         named = {word.partition("=")[0] for word in self.options}
         threads = command.env.get("TUNELOOP_JOB_THREADS", "1")
-        resources = {"--ntasks": "1", "--cpus-per-task": threads}
+        nodes = node_count(self.options) if command.spans else 1
+        resources = {"--ntasks": str(nodes), "--cpus-per-task": threads}
         if self.memory is not None and not any(name.startswith("--mem") for name in named):
             resources["--mem"] = f"{math.ceil(self.memory / (1 << 20))}M"
         if command.limits.seconds is not None and "--time" not in named:
@@ -191,7 +201,9 @@ class SlurmSandbox(ClusterSandbox):
             "--chdir=/",
             f"--signal=B:TERM@{math.ceil(command.limits.grace) + 30}",
             *(f"{name}={value}" for name, value in resources.items() if name not in named),
-            *self.options,
+            *(word for word in self.options if not word.startswith("--nodes=")),
+            f"--nodes={nodes}",
+            *(["--ntasks-per-node=1"] if nodes > 1 else []),
         ]
 
 

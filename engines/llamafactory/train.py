@@ -18,7 +18,7 @@ import torch
 from lf_checkpoints import is_done, newest_whole, prove_finished
 from lf_cost import METER, clocks, since
 from lf_paths import take_paths_literally
-from lf_processes import FORCED, check_resumable, own_share, process_count, run_together
+from lf_processes import FORCED, check_resumable, follow_first, own_node, own_share, process_count, run_together
 from lf_watch import STOP, CheckpointCallback
 from llamafactory.extras.misc import get_device_count, is_env_enabled
 from llamafactory.hparams import read_args
@@ -41,13 +41,16 @@ def train(args: dict[str, Any]) -> None:
     """Begin, go on, or see that everything is done."""
     out = Path(args["output_dir"])
     if RESUME not in os.environ:
+        argv = [__file__, "train", sys.argv[1]]
+        if own_node():
+            follow_first(argv, get_device_count())
         if is_done(out, best_at_end=bool(args.get("load_best_model_at_end"))):
             return
         os.environ[RESUME] = str(newest_whole(out) or "")
-        count = process_count(get_device_count(), args)
-        check_resumable(os.environ[RESUME], count)
+        nodes, count = process_count(get_device_count(), args)
+        check_resumable(os.environ[RESUME], nodes * count)
         if is_env_enabled(FORCED) or get_device_count() > 1:
-            run_together([__file__, "train", sys.argv[1]], count)
+            run_together(argv, count, nodes=nodes, env={RESUME: os.environ[RESUME]})
     args = own_share(args, int(os.environ.get("WORLD_SIZE", "1")))
     STOP.listen()
     # Each of several processes on a CPU calls its device cpu:0, where PyTorch loads no optimizer's state.

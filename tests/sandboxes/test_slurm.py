@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tuneloop.core.errors import InvalidRequestError
-from tuneloop.core.job import TICKET, Command
+from tuneloop.core.job import TICKET, Command, Limits
 from tuneloop.sandboxes import slurm
 from tuneloop.sandboxes.choose import open_sandbox
 from tuneloop.sandboxes.cluster import Ended, job_name
@@ -25,6 +25,20 @@ from tuneloop.sandboxes.slurm import SlurmSandbox, check_options
 def test_options_that_are_not_the_users_are_refused(word: str) -> None:
     with pytest.raises(InvalidRequestError, match=r"^TUNELOOP_SLURM_OPTIONS: .*(right is|leave it out)"):
         check_options((word,))
+
+
+@pytest.mark.parametrize("word", ["--nodes=0", "--nodes=2-4", "--nodes=all"])
+def test_nodes_are_a_number(word: str) -> None:
+    with pytest.raises(InvalidRequestError, match=rf"{word} is no number of nodes; right is --nodes=2"):
+        check_options((word,))
+
+
+def test_only_a_job_that_spans_has_several_nodes(tmp_path: Path) -> None:
+    sandbox = SlurmSandbox(ProcessSandbox(), ("--nodes=2", "--partition=gpu"))
+    job = Command(argv=("/bin/true",), cwd=str(tmp_path), limits=Limits(seconds=60))
+    alone, both = (sandbox._submission(tmp_path, job.model_copy(update={"spans": spans})) for spans in (False, True))
+    assert {"--ntasks=1", "--partition=gpu", "--nodes=1"} <= set(alone) and "--nodes=2" not in alone
+    assert {"--ntasks=2", "--nodes=2", "--ntasks-per-node=1"} <= set(both)
 
 
 @pytest.mark.parametrize(

@@ -22,11 +22,12 @@ ROOM = 0.9  # of a GPU's memory, for an estimate that is a little too low
 
 @dataclass(frozen=True)
 class Devices:
-    """What a training may use: so many processes, each a GPU with `memory` bytes (None: not known), split as `asked`."""
+    """What a training may use: `processes` on each node, each a GPU with `memory` bytes (None: not known), split as `asked`."""
 
     processes: int = 1
     asked: str = AUTO
     memory: int | None = None
+    nodes: int = 1
 
 
 def sharding_values(sharding: str) -> dict[str, Any]:
@@ -40,9 +41,10 @@ def sharding_values(sharding: str) -> dict[str, Any]:
     return {"fsdp": "full_shard auto_wrap" + " offload" * sharding.endswith("_offload"), "fsdp_config": config}
 
 
-def share_step(batch: int, accumulation: int, processes: int) -> tuple[int, int]:
-    """How many of the processes share a step, and rows at a time of each, as the engine's `lf_processes.py` does it."""
-    count = next(n for n in range(processes, 0, -1) if batch * accumulation % n == 0)
+def share_step(batch: int, accumulation: int, processes: int, nodes: int = 1) -> tuple[int, int]:
+    """How many processes share a step, and rows at a time of each, as the engine's `lf_processes.py` does it."""
+    counts = (n * each for n in range(1, nodes + 1) for each in range(1, processes + 1))
+    count = max(count for count in counts if batch * accumulation % count == 0)
     return count, batch * math.gcd(accumulation, count) // count
 
 
@@ -54,7 +56,7 @@ def distribute(context: ConfigContext, devices: Devices, longest: int | None = N
     batch, accumulation = (
         int(context.get(key) or 1) for key in ("per_device_train_batch_size", "gradient_accumulation_steps")
     )
-    count, rows = share_step(batch, accumulation, devices.processes)
+    count, rows = share_step(batch, accumulation, devices.processes, devices.nodes)
     shared = replace(context, processes=count, rows=rows if count > 1 else None)
     if count == 1:
         return shared

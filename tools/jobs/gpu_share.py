@@ -13,6 +13,7 @@ from tuneloop.core.layout import RunFolder
 from tuneloop.core.run_spec import RunSpec
 from tuneloop.core.settings import Settings
 from tuneloop.sandboxes.local import gpu_memory
+from tuneloop.sandboxes.slurm import node_count
 from tuneloop.tools.config.installed import find_catalog
 from tuneloop.tools.config.sharding import Devices
 from tuneloop.tools.jobs.machine import find_device, physical_cores
@@ -53,7 +54,8 @@ def training_devices(settings: Settings, spec: RunSpec | None, device: str) -> D
     On a CPU, and where jobs run on other machines, one process unless the settings say more. `spec`: None of what is no run.
     """
     count, memory = job_gpus(settings, spec, device)
-    return Devices(settings.train_processes or max(1, count), settings.train_sharding, memory)
+    nodes = node_count(settings.slurm_options) if spec is not None and spec.executor == "slurm" else 1
+    return Devices(settings.train_processes or max(1, count), settings.train_sharding, memory, nodes)
 
 
 def job_gpus(settings: Settings, spec: RunSpec | None, device: str) -> tuple[int, int | None]:

@@ -78,6 +78,7 @@ def _launch(run_tools: RunTools, folder: ExperimentFolder, name: str, out: Path,
         read=(*engine.readable, *SCRIPTS, str(inputs), str(data), str(run_tools.setup.model_root)),
         write=(str(out), str(work)),
         limits=limits.model_copy(update={"grace": grace_seconds(out)}),
+        spans=run_tools.devices.nodes > 1,
         key=key,
     )
     retry = was_training_killed(run_tools.status(folder.jobs, name)[0])
@@ -91,6 +92,7 @@ class Split(Frozen):
     processes: int
     sharding: str
     asked: bool
+    nodes: int = 1
 
     def environment(self, threads: int) -> dict[str, str]:
         """What says so to the engine; nothing where it starts a process for each GPU that it finds."""
@@ -106,19 +108,18 @@ def how_to_split(run_tools: RunTools, folder: ExperimentFolder, kept: Path, out:
     Raises InfrastructureError where its checkpoints need more GPUs than there are.
     """
     case, devices = config_context(run_tools, folder), run_tools.devices
-    now = Split(
-        processes=devices.processes, sharding=case.sharding, asked=run_tools.settings.train_processes is not None
-    )
+    asked = run_tools.settings.train_processes is not None
+    now = Split(processes=devices.processes, sharding=case.sharding, asked=asked, nodes=devices.nodes)
     if not kept.is_file() or not any(out.glob("checkpoint-*")):
         return now
     begun = read_model(kept, Split)
     if not begun.sharding.startswith("zero"):  # whole states, which any number of processes can read
         return now.model_copy(update={"sharding": begun.sharding if now.processes > 1 else DDP})
-    if now.processes < begun.processes:
+    if now.processes < begun.processes or now.nodes != begun.nodes:
+        was, there = (f"{one.processes}{f' on each of {one.nodes} nodes' * (one.nodes > 1)}" for one in (begun, now))
         raise InfrastructureError(
-            f"the training of experiment {folder.number} is split over {begun.processes} GPUs by {begun.sharding}, and its "
-            f"checkpoints cannot go on with {now.processes}: make {begun.processes} visible, or delete {out}; "
-            "then `tuneloop resume`"
+            f"the training of experiment {folder.number} is split over {was} GPUs by {begun.sharding}, and its "
+            f"checkpoints cannot go on with {there}: make {was} visible, or delete {out}; then `tuneloop resume`"
         )
     return begun
 

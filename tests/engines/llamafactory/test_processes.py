@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from tests.engines.llamafactory.test_continuing import Training
+from tests.waiting import until
 from tuneloop.core.files import write_json
 from tuneloop.tools.config.sharding import share_step
 from tuneloop.tools.engines import Engine
@@ -86,8 +87,13 @@ def alone(training: Callable[[str], Together]) -> Together:
 
 def kill_last_child(pid: int) -> None:
     """SIGKILL to a process other than the first."""
-    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    os.kill(int(children[-1]), signal.SIGKILL)
+    os.kill(children(pid)[-1], signal.SIGKILL)
+
+
+def children(pid: int) -> list[int]:
+    """Processes that this one started; [] of one that has ended."""
+    file = Path(f"/proc/{pid}/task/{pid}/children")
+    return [int(child) for child in file.read_text().split()] if file.exists() else []
 
 
 def test_two_processes_make_the_weights_of_one_however_they_are_disturbed(
@@ -116,6 +122,68 @@ def test_two_processes_cost_and_end_as_one_does(alone: Together, training: Calla
     assert two.train(2) == 0 and "this output is finished" in two.log()
 
 
+class Nodes(Together):
+    """Two launchers with one process each, as on two nodes that share their folders."""
+
+    attempt = 0
+
+    def launch(self) -> tuple[subprocess.Popen[bytes], subprocess.Popen[bytes]]:
+        self.attempt += 1
+        env = {"NNODES": "2", "MASTER_ADDR": "127.0.0.1", "RDZV_ID": str(self.attempt), "FORCE_TORCHRUN": "1"}
+        env |= {"GLOO_SOCKET_IFNAME": "lo"}
+        one, other = (self.start(**env, NODE_RANK=str(rank), HF_HOME=str(self.root / f"hf{rank}")) for rank in (0, 1))
+        return one, other
+
+
+@pytest.fixture(scope="module")
+def nodes(llamafactory, tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Nodes]:
+    return lambda name: Nodes(llamafactory.python, tiny, tmp_path_factory.mktemp(name), ASKED, 3, 8)
+
+
+def test_two_nodes_make_the_weights_of_one(alone: Together, nodes: Callable[[str], Nodes]) -> None:
+    two = nodes("nodes")
+    one, other = two.launch()
+    assert one.wait() == 0, two.log()
+    other.wait()
+    assert far(alone, two) < CLOSE
+    assert json.loads((two.newest() / "processes.json").read_text()) == {"count": 2, "split": False}
+    one, other = two.launch()
+    assert one.wait() == 0 and "this output is finished" in two.log()
+    other.kill()  # it waits for the first, as long as it is let
+    other.wait()
+
+
+@pytest.mark.soak
+def test_a_dead_node_ends_all_and_the_next_attempt_goes_on(
+    alone: Together, nodes: Callable[[str], Nodes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    two = nodes("dying")
+
+    def disturbed(disturb: Callable[[int, int], None]) -> int:
+        before, (one, other) = two.proved(), two.launch()
+        until(lambda: two.proved() - before or one.poll() is not None, seconds=300, every=0.01)
+        disturb(one.pid, other.pid)
+        code = one.wait(120)
+        for pid in (*children(other.pid), other.pid):
+            os.kill(pid, signal.SIGKILL)
+        other.wait()
+        return code
+
+    # A process of the other node, then all of that node without a word, then a stop of the first.
+    assert disturbed(lambda _, other: kill_last_child(other)) == -signal.SIGKILL
+    assert "process 1 of 2 ended first, with status -9" in two.log()
+    assert disturbed(lambda _, other: silence(other)) == -signal.SIGKILL
+    assert disturbed(lambda one, _: os.kill(one, signal.SIGTERM)) in (75, 0)
+    assert two.launch()[0].wait() == 0
+    assert far(alone, two) < CLOSE
+
+
+def silence(pid: int) -> None:
+    """As when a node's power fails: its processes say nothing more, and close nothing."""
+    for one in (*children(pid), pid):
+        os.kill(one, signal.SIGSTOP)
+
+
 def test_the_log_ends_with_what_the_first_process_that_failed_says(training: Callable[[str], Together]) -> None:
     broken = training("broken")
     (broken.root / "data" / "data.json").write_text("[")
@@ -139,12 +207,19 @@ def test_a_checkpoint_that_is_split_over_other_processes_is_no_start(
 
 
 def test_engine_and_estimate_share_a_step_alike(llamafactory) -> None:
-    cases = [(batch, many, n) for batch in (1, 2, 3, 4, 6, 8) for many in (1, 2, 3, 4, 16) for n in (1, 2, 3, 4, 8)]
+    cases = [
+        (batch, many, n, nodes)
+        for batch in (1, 2, 3, 4, 6, 8)
+        for many in (1, 2, 3, 4, 16)
+        for n in (1, 2, 3, 4, 8)
+        for nodes in (1, 2, 3)
+    ]
     asked = """
 import json, lf_processes as p, sys
-def of(batch, many, n):
+def of(batch, many, n, nodes):
     args = {"per_device_train_batch_size": batch, "gradient_accumulation_steps": many}
-    count = p.shares_evenly(p.rows_of_step(args), n)
+    used, each = p.shares_evenly(p.rows_of_step(args), nodes, n)
+    count = used * each
     own = p.own_share(args, count)
     assert count * p.rows_of_step(own) == batch * many
     return count, own["per_device_train_batch_size"]

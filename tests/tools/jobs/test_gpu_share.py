@@ -97,6 +97,9 @@ def test_a_training_has_a_process_for_each_gpu(run: RunFolder, monkeypatch: pyte
     assert training_devices(settings, spec.model_copy(update={"executor": "slurm"}), "cuda") == Devices(1)
     nodes, told = spec.model_copy(update={"executor": "slurm"}), Settings(TUNELOOP_GPU_MEMORY="100")
     assert training_devices(told, nodes, "cuda") == Devices(1, "auto", 100)
+    several = Settings.model_validate({"TUNELOOP_SLURM_OPTIONS": "--nodes=3"})
+    assert training_devices(several, spec.model_copy(update={"executor": "slurm"}), "cuda") == Devices(1, nodes=3)
+    assert training_devices(several, spec, "cuda").nodes == 1
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "GPU-8932f937,GPU-1c2f,")
     assert training_devices(settings, spec, "cuda") == Devices(2, "auto", None)
 
