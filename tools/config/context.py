@@ -82,7 +82,8 @@ class ConfigContext:
 
     `data`: the folder of dataset_info.json, where it is not the config's `dataset_dir`. `here`: where relative paths
     begin. `installed`: whether packages that the engine lacks are errors. `processes`: that share each step of a run's
-    training, `rows` at a time of each, where they are not the config's; `sharding`: how its state is split (`sharding.py`).
+    training, over `nodes`, `rows` at a time of each, where they are not the config's; `sharding`: how its state is split
+    (`sharding.py`).
     """
 
     config: Config
@@ -94,6 +95,7 @@ class ConfigContext:
     here: Path = field(default_factory=Path)
     installed: bool = True
     processes: int = 1
+    nodes: int = 1
     rows: int | None = None
     sharding: str = "ddp"
 

@@ -89,8 +89,8 @@ def memory_finding(context: ConfigContext, available: int) -> Finding | None:
     """
     need = estimate_memory(context)
     least = need if context.device == "cpu" else estimate_memory(context, tokens=least_tokens(context))
-    if context.device == "cpu":  # which all processes share
-        available //= context.processes
+    if context.device == "cpu":  # which all processes of a node share
+        available //= -(-context.processes // context.nodes)
     if need.total <= 0.9 * available:
         return None
     surely = least.total > 1.3 * available

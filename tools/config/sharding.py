@@ -57,7 +57,7 @@ def distribute(context: ConfigContext, devices: Devices, longest: int | None = N
         int(context.get(key) or 1) for key in ("per_device_train_batch_size", "gradient_accumulation_steps")
     )
     count, rows = share_step(batch, accumulation, devices.processes, devices.nodes)
-    shared = replace(context, processes=count, rows=rows if count > 1 else None)
+    shared = replace(context, processes=count, nodes=devices.nodes, rows=rows if count > 1 else None)
     if count == 1:
         return shared
     if devices.asked != AUTO:

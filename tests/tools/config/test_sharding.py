@@ -89,6 +89,19 @@ def test_processes_on_a_cpu_share_its_memory(large: Any) -> None:
     assert memory_finding(two, total) is not None and memory_finding(two, 4 * total) is None
 
 
+def test_a_step_is_shared_over_nodes_whose_memory_is_their_own(large: Any) -> None:
+    def over(**more: int) -> Any:
+        return distribute(large("cpu", per_device_train_batch_size=2, gradient_accumulation_steps=4), Devices(**more))
+
+    shares = [over(processes=each, nodes=nodes) for each, nodes in ((2, 2), (1, 3), (3, 3), (8, 2))]
+    assert [(one.processes, one.rows) for one in shares] == [(4, 2), (2, 2), (4, 2), (8, 1)]
+    one, four = over(), shares[0]
+    total = estimate_memory(four).total
+    assert memory_finding(four, 2 * total + total // 2) is None, "two of its processes are on one node"
+    assert memory_finding(replace(four, nodes=1), 2 * total + total // 2) is not None
+    assert one.rows is None
+
+
 def test_what_lies_on_the_disk_is_all_of_it(large: Any) -> None:
     split = distribute(large(), Devices(8, "zero3_offload"))
     assert checkpoint_bytes(split) == checkpoint_bytes(large())
