@@ -172,9 +172,8 @@ class Together:
         self.processes: list[subprocess.Popen[bytes]] = []
         names = ("TORCHELASTIC_USE_AGENT_STORE", "TORCHELASTIC_RESTART_COUNT")
         self.env = {**os.environ, **dict.fromkeys(names, "0"), names[0]: "True", "MASTER_PORT": str(store.port)}
-        if (
-            nodes == 1
-        ):  # they find one another through this process's store, over the loopback interface and nothing else
+        # They find one another through the first node's store; on one node over the loopback interface and nothing else.
+        if nodes == 1:
             self.env |= {"MASTER_ADDR": HOST, "GLOO_SOCKET_IFNAME": "lo", "NCCL_SOCKET_IFNAME": "lo"}
         self.env |= {"WORLD_SIZE": str(self.world), "LOCAL_WORLD_SIZE": str(count)}
 
@@ -199,15 +198,15 @@ class Together:
     def wait(self) -> End | None:
         """Until all have ended: the end that decides, None where all was well. The others do not outlive it for long."""
         ends: list[End] = []  # in the order in which they were heard of; of this node the first
-        own, since = None, 0.0
+        own, since, over = None, 0.0, False
         while True:
             alive = [process for process in self.processes if process.poll() is None]
-            if own is None and (own := self.failed()):
+            if own is None and not over and (own := self.failed()):  # later ends are of this process's making
                 ends.append(own)
             ends += self.peers.exchange(own)
             since = since or (time.monotonic() if ends else 0.0)
             stopped = self.processes[0].returncode == UNFINISHED  # and the others wait for their end
-            over = stopped or (since and time.monotonic() - since > LEFT)
+            over = stopped or (since > 0 and time.monotonic() - since > LEFT)
             if not alive and (over or not ends or not self.peers.others):
                 return next((end for end in ends if end[1] in (*KILLED, UNFINISHED)), ends[0]) if ends else None
             for process in alive if over else ():

@@ -124,7 +124,7 @@ def test_a_training_on_two_nodes_goes_on_after_one_died_and_has_the_weights_of_o
         start_training(two, folder)
         status = until(lambda: ended(two, folder), seconds=600, every=0.2)
         assert status.exit is not None and status.exit.ok, two.failure_text(folder.jobs / "train.2", status)
-        assert (folder.jobs / "train.2" / "node-1" / "exit.json").is_file()
+        assert (folder.jobs / "train.2" / "node-1.json").is_file()
         assert list(folder.model.glob("checkpoint-*/processes.json"))
     alone = run_of(tmp_path / "one", tiny, sandbox="bubblewrap")
     other = longer(alone)
