@@ -14,12 +14,12 @@ import pytest
 
 from tests import slurm_cluster
 from tests.waiting import until
-from tuneloop.core.errors import InfrastructureError
+from tuneloop.core.errors import InfrastructureError, InvalidRequestError
 from tuneloop.core.job import Command, Limits
 from tuneloop.core.settings import Settings
 from tuneloop.sandboxes import cluster, node_group, slurm
 from tuneloop.sandboxes.bubblewrap import BubblewrapSandbox
-from tuneloop.sandboxes.choose import open_executor
+from tuneloop.sandboxes.choose import open_executor, open_sandbox
 from tuneloop.sandboxes.cluster import ClusterSandbox
 from tuneloop.sandboxes.jobs import launch, stop_and_wait, wait
 from tuneloop.sandboxes.local import LocalSandbox
@@ -102,6 +102,23 @@ def test_two_nodes_find_each_other_and_only_a_job_that_spans_has_a_network(
     alone = launch(sandbox, tmp_path / "jobs", "alone", job(tmp_path / "work", code))
     assert wait(sandbox, alone).ok
     assert (alone / "log.txt").read_text() == "False ['lo']\n"
+
+
+@pytest.mark.soak
+def test_landlock_lets_two_nodes_find_each_other(
+    nodes: slurm_cluster.Cluster, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """By TCP ports of the ephemeral range, and nothing else of a network."""
+    try:
+        inner = open_sandbox("landlock")
+    except InvalidRequestError as e:
+        pytest.skip(str(e))
+    assert isinstance(inner, LocalSandbox)
+    sandbox = opened(nodes, monkeypatch, inner)
+    code = TALK + "try:\n    socket.socket(type=socket.SOCK_DGRAM)\nexcept OSError:\n    print('no datagrams')\n"
+    folder = launch(sandbox, tmp_path / "jobs", "both", job(tmp_path / "work", code, spans=True))
+    assert wait(sandbox, folder).ok, (folder / "log.txt").read_text()
+    assert "no datagrams" in (folder / "log.txt").read_text()
 
 
 @pytest.mark.soak

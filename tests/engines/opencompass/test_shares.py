@@ -96,7 +96,7 @@ print(json.dumps([of(768), of(769), of(769, gpus=2), of(1, device="cpu"), of(1, 
 
 def test_a_process_for_each_gpu_unless_a_model_needs_several(opencompass: Engine, tmp_path: Path) -> None:
     env = {"PYTHONPATH": str(SCRIPTS), "HOME": str(tmp_path)}
-    argv = [opencompass.python, "-c", GPUS]
+    argv = [str(opencompass.python), "-c", GPUS]
     done = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=120, check=True)
     found = json.loads(done.stdout.splitlines()[-1])
     assert found == [[4, 1], [1, 4], [1, 2], [1, 1], [1, 1]]

@@ -186,9 +186,11 @@ def evaluation_conditions(
     device: Literal["cpu", "cuda"] = "cuda" if run_tools.device == "cuda" else "cpu"
     files = run_tools.settings.scorer_folder
     own = {"batch_size": decoding.batch_size, "longest": decoding.max_seq_len}
-    own |= {"gpus": job_gpus(run_tools.settings, None, device)[0]} if backend == "vllm" else {}
+    gpus = job_gpus(run_tools.settings, None, device)[0] if backend == "vllm" else 0
     threads = cpu_threads(weights.path) if device == "cpu" and not weights.replies else 1
-    return EvaluationConditions(device=device, backend=backend, seed=seed, files=files, threads=threads, **own)
+    return EvaluationConditions(
+        device=device, backend=backend, seed=seed, files=files, threads=threads, gpus=gpus, **own
+    )
 
 
 def evaluation_folder(
