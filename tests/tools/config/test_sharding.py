@@ -90,7 +90,7 @@ def test_processes_on_a_cpu_share_its_memory(large: Any) -> None:
 
 
 def test_a_step_is_shared_over_nodes_whose_memory_is_their_own(large: Any) -> None:
-    def over(**more: int) -> Any:
+    def over(**more: Any) -> Any:
         return distribute(large("cpu", per_device_train_batch_size=2, gradient_accumulation_steps=4), Devices(**more))
 
     shares = [over(processes=each, nodes=nodes) for each, nodes in ((2, 2), (1, 3), (3, 3), (8, 2))]
