@@ -164,6 +164,10 @@ class SlurmSandbox(ClusterSandbox):
     ) -> None:
         super().__init__(inner, memory)
         self.options, self.container = check_options(options), check_container(container)
+        if container and (nodes := node_count(options)) > 1:
+            raise InvalidRequestError(
+                f"TUNELOOP_SLURM_CONTAINER and --nodes={nodes}: no image has srun, which starts the other nodes; leave one out"
+            )
         self.scheduler = self.controller = CONTROLLER
 
     def check_accepted(self) -> None:

@@ -33,6 +33,11 @@ def test_nodes_are_a_number(word: str) -> None:
         check_options((word,))
 
 
+def test_several_nodes_need_srun_which_no_image_has() -> None:
+    with pytest.raises(InvalidRequestError, match=r"^TUNELOOP_SLURM_CONTAINER and --nodes=2: .*leave one out$"):
+        SlurmSandbox(ProcessSandbox(), ("--nodes=2",), container=("apptainer", "exec", "image.sif"))
+
+
 def test_only_a_job_that_spans_has_several_nodes(tmp_path: Path) -> None:
     sandbox = SlurmSandbox(ProcessSandbox(), ("--nodes=2", "--partition=gpu"))
     job = Command(argv=("/bin/true",), cwd=str(tmp_path), limits=Limits(seconds=60))
