@@ -33,6 +33,8 @@ from tuneloop.sandboxes.landlock import landlock_problem
 from tuneloop.tools.engines.blueprint import PYTHON_RANGE, PYTHONS
 from tuneloop.tools.engines.build import check_buildable
 from tuneloop.tools.engines.find import find_built_engine
+from tuneloop.tools.hub.http import HubBusyError
+from tuneloop.tools.hub.object_storage import Storage
 from tuneloop.tools.jobs.machine import NVIDIA_DRIVER, gpu_models
 from tuneloop.tools.llm_proxy.access import data_access, judge_access, missing, unpriced, upstreams
 
@@ -66,6 +68,7 @@ def run_checks(dotenv: Path) -> list[Check]:
         check_processor(),
         check_memory(Path("/proc/meminfo")),
         *check_files(settings),
+        *check_storage(settings),
         check_gpu(NVIDIA_DRIVER),
         *check_sandboxes(),
         *check_cluster(settings),
@@ -115,6 +118,18 @@ def check_files(settings: Settings) -> list[Check]:
         cure = f"free some, or set FT_FILE_PATH to another disk: engines and a run want {format_size(DISK_WANTED)}"
         return [files, Check("disk", "note", f"{format_size(free)} free", cure)]
     return [files, Check("disk", "ok", f"{format_size(free)} free")]
+
+
+def check_storage(settings: Settings) -> list[Check]:
+    """Where runs are copied: a small object is written, read and removed."""
+    if settings.storage is None:
+        return []
+    try:
+        Storage(settings.storage).try_out()
+    except (InvalidRequestError, HubBusyError) as e:
+        says, _, cure = str(e).partition(": ")
+        return [Check("TUNELOOP_STORAGE", "missing", says, cure)]
+    return [Check("TUNELOOP_STORAGE", "ok", f"{settings.storage}: an object was written, read and removed")]
 
 
 def check_gpu(driver: Path) -> Check:

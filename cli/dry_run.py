@@ -188,6 +188,7 @@ def item_counts(name: str, settings: Settings) -> dict[str, int] | None:
 
 def sealed_items_known(name: str, settings: Settings) -> int | None:
     """How many the sealed test has; None while the benchmark is not here."""
+    name = resolve.local_name(name, settings.home)
     if resolve.is_user_folder(name):
         return len(read_user_benchmark(Path(name)).test)
     counts = item_counts(name, settings)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from tests.object_store import Store
 from tuneloop.cli import doctor
 from tuneloop.cli.doctor import check_agents, check_engine, check_files, check_gpu, check_memory, check_sandboxes
 from tuneloop.cli.main import cli
@@ -156,3 +157,15 @@ def test_a_cluster_that_is_none_is_a_note() -> None:
     check = doctor.check_executor(Settings(RAY_ADDRESS="auto"), "ray")
     assert (check.name, check.verdict, check.cure) == ("ray", "note", "not needed without --executor ray")
     assert "right is RAY_ADDRESS=http://HEAD:8265" in check.says
+
+
+def test_a_storage_is_tried_out(store: Store, tmp_path: Path) -> None:
+    """Nothing is left there; one that may not be used is said with its cure."""
+    assert doctor.check_storage(Settings()) == []
+    (found,) = doctor.check_storage(Settings(TUNELOOP_STORAGE=store.url))
+    assert (found.verdict, store.objects()) == ("ok", {}), found
+    (tmp_path / "no-folder").touch()
+    wrong = "s3://not-there/x" if store.server else f"file://{tmp_path}/no-folder/x"
+    (found,) = doctor.check_storage(Settings(TUNELOOP_STORAGE=wrong))
+    assert (found.verdict, bool(found.cure)) == ("missing", True), found
+    assert wrong in found.says

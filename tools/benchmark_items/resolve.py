@@ -12,6 +12,7 @@ from tuneloop.core.catalog import Benchmark
 from tuneloop.core.errors import InvalidRequestError
 from tuneloop.core.files import absolute_path
 from tuneloop.core.layout import Home
+from tuneloop.core.setting_values import is_storage_url
 from tuneloop.core.settings import Settings
 from tuneloop.tools import benchmarks
 from tuneloop.tools.benchmark_items.checks import check_items
@@ -30,6 +31,7 @@ from tuneloop.tools.benchmark_items.reasoning_gym_items import resolve_reasoning
 from tuneloop.tools.benchmark_items.sources import fetch_benchmark, folder_of
 from tuneloop.tools.benchmark_items.splitting import seal_half
 from tuneloop.tools.benchmark_items.user_folder import DECLARATION, import_user_benchmark, read_user_benchmark
+from tuneloop.tools.hub.fetch import fetch_objects
 from tuneloop.tools.hub.store import MANIFEST, make_complete
 from tuneloop.tools.registry import declared_entries, unknown_entry
 from tuneloop.tools.scoring import scorer
@@ -49,7 +51,7 @@ def load_entry(name: str) -> tuple[Benchmark, ModuleType]:
     """The declaration `name` and its module. Raises InvalidRequestError when there is none."""
     found: dict[str, tuple[Benchmark, ModuleType]] = declared_entries(HERE, "BENCHMARK")
     if name not in found:
-        raise unknown_entry("benchmark", name, list(found), "or a folder with benchmark.yaml")
+        raise unknown_entry("benchmark", name, list(found), "or a folder with benchmark.yaml, or its s3://bucket/path")
     return found[name]
 
 
@@ -61,7 +63,8 @@ def check_benchmark(name_or_dir: str, settings: Settings) -> Benchmark:
 
 
 def find_declaration(name_or_dir: str, settings: Settings) -> Benchmark:
-    """What is declared under a name or in a folder. Raises InvalidRequestError."""
+    """What is declared under a name, in a folder or at an address. Raises InvalidRequestError."""
+    name_or_dir = local_name(name_or_dir, settings.home)
     if is_user_folder(name_or_dir):
         return read_user_benchmark(Path(name_or_dir).expanduser()).benchmark
     if name_or_dir.startswith(PREFIX):
@@ -73,9 +76,14 @@ def find_declaration(name_or_dir: str, settings: Settings) -> Benchmark:
 
 def family_members(name_or_dir: str) -> tuple[str, ...]:
     """The benchmarks that a name stands for: those of a family, else itself. Raises InvalidRequestError for an unknown name."""
-    return (
-        () if is_user_folder(name_or_dir) or name_or_dir.startswith((PREFIX, RG)) else load_entry(name_or_dir)[0].parts
-    )
+    if is_storage_url(name_or_dir) or is_user_folder(name_or_dir) or name_or_dir.startswith((PREFIX, RG)):
+        return ()
+    return load_entry(name_or_dir)[0].parts
+
+
+def local_name(name: str, home: Home) -> str:
+    """The folder that holds what lies at an address of an object storage now; any other name as it is."""
+    return str(fetch_objects(name, "benchmark", home.benchmarks)[1]) if is_storage_url(name) else name
 
 
 def resolve_benchmark(
@@ -84,7 +92,7 @@ def resolve_benchmark(
     """The benchmark, fetched or copied when it is not there yet.
 
     Args:
-        name_or_dir: a registered name, a folder, `opencompass:NAME` or `rg:TASK`.
+        name_or_dir: a registered name, a folder, its address in an object storage, `opencompass:NAME` or `rg:TASK`.
         home: where benchmarks lie.
         description: replaces the task's text.
         settings: how to fetch; folders and made benchmarks need none.
@@ -93,6 +101,7 @@ def resolve_benchmark(
         InvalidRequestError: the name is unknown, or the user's folder is wrong.
         InfrastructureError: the benchmark cannot be fetched.
     """
+    name_or_dir = local_name(name_or_dir, home)
     if is_user_folder(name_or_dir):
         return import_user_benchmark(absolute_path(name_or_dir), home, description)
     if name_or_dir.startswith(PREFIX):
@@ -126,7 +135,7 @@ def write_items(benchmark: Benchmark, make: Callable[[Path], None], part: Path) 
 def is_user_folder(name_or_dir: str) -> bool:
     """Whether a folder is meant: a path, or a folder here that is no entry's name. Raises InvalidRequestError for a lost one."""
     path = Path(name_or_dir).expanduser()
-    if name_or_dir in registered_names():
+    if name_or_dir in registered_names() or is_storage_url(name_or_dir):
         return False
     if name_or_dir.startswith((PREFIX, RG)):
         return False

@@ -12,7 +12,7 @@ from tuneloop.core.settings import Settings
 from tuneloop.tools.hub.download import download_files
 from tuneloop.tools.hub.http import with_retries
 from tuneloop.tools.hub.huggingface import HuggingFace
-from tuneloop.tools.hub.listing import Hub, HubRequest, Kind
+from tuneloop.tools.hub.listing import OF_BENCHMARK, Hub, HubRequest, Kind
 from tuneloop.tools.hub.modelscope import ModelScope
 from tuneloop.tools.hub.object_storage import ObjectHub, Storage, listed_objects
 from tuneloop.tools.hub.store import make_complete
@@ -63,7 +63,8 @@ def fetch_objects(url: str, kind: Kind, store: Path, progress: Progress | None =
     The folder is named after names, sizes and marks of the objects: an object that has changed leads to another one, and
     `progress` says so. Raises InvalidRequestError, InfrastructureError.
     """
-    storage, wanted = Storage(url), HubRequest(url, kind)
+    storage = Storage(url)
+    wanted = HubRequest(url, kind, files=OF_BENCHMARK if kind == "benchmark" else ())
     listing = with_retries(lambda: listed_objects(storage, wanted.choose(storage.listing())))
     title = re.sub(r"[^\w.]+", "-", storage.url)[-LONGEST_TITLE:].strip("-.")
     folder = store / FROM_STORAGE / f"{title}-{listing.commit[:12]}"

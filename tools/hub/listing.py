@@ -16,9 +16,10 @@ from tuneloop.core.errors import InvalidRequestError
 if TYPE_CHECKING:
     import httpx2
 
-Kind = Literal["model", "dataset", "run"]
+Kind = Literal["model", "dataset", "run", "benchmark"]
 PICKLED = "*.bin"
 LEFT = ("*.pt", "*.pth", "*.msgpack", "*.h5", "*.onnx", "*.gguf", "*.py", "original/*")
+OF_BENCHMARK = ("benchmark.yaml", "validation.jsonl", "test.jsonl", "*.py")  # a verifier runs in a sandbox only
 OURS = ("/", "manifest.json", ".download")  # beginnings of paths that no file of a repository may have
 READ = 1 << 20
 
@@ -91,7 +92,7 @@ class HubRequest:
 
 def ignored_patterns(kind: Kind, paths: Iterable[str]) -> tuple[str, ...]:
     """Patterns of what is not taken."""
-    if kind == "run":
+    if kind in ("run", "benchmark"):
         return ()
     wanted = kind == "model" and not any(fnmatchcase(path, "*.safetensors") for path in paths)
     return LEFT if wanted else (*LEFT, PICKLED)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import secrets
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -78,6 +79,15 @@ class Storage:
                 self.files.makedirs(self.root, exist_ok=True)
             else:
                 self.files.info(self.root.partition("/")[0])
+
+    def try_out(self) -> None:
+        """Write a small object, read it and remove it."""
+        key = f".tried-{secrets.token_hex(8)}"
+        self.check()
+        self.write(key, iter([key.encode()]), len(key))
+        if self.read_whole(key, 1 << 10) != key.encode():
+            raise HubBusyError(f"{self.url} does not give back what was written there")
+        self.remove([key])
 
     def listing(self) -> tuple[RemoteFile, ...]:
         """All objects, with their size and a mark that changes with them; of the address of one object this one, in its folder."""

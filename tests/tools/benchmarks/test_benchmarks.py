@@ -255,6 +255,24 @@ def test_check_reads_without_writing(tmp_path: Path) -> None:
     assert resolve.check_benchmark(str(write(tmp_path / "own")), Settings()).name == "capitals"
 
 
+def test_a_folder_at_an_address_is_fetched_checked_and_copied(home: Home, tmp_path: Path) -> None:
+    """Of what lies there only the benchmark's own files come; one that is changed is another benchmark."""
+    own = write(tmp_path / "store" / "own")
+    (own / "other.bin").write_bytes(b"x")
+    url = f"file://{own}"
+    settings = Settings(FT_FILE_PATH=home.root)
+    assert resolve.check_benchmark(url, settings).name == "capitals"
+    there = resolve_benchmark(url, home, None, settings)
+    assert there.root == resolve_benchmark(str(own), home, None).root
+    assert not [*home.benchmarks.rglob("other.bin")]
+    assert resolve.family_members(url) == ()
+    (own / "benchmark.yaml").write_text(YAML.replace("Name the", "Say the"))
+    assert resolve_benchmark(url, home, None, settings).root != there.root
+    (own / "test.jsonl").unlink()
+    with pytest.raises(InvalidRequestError, match=r"test\.jsonl"):
+        resolve.check_benchmark(url, settings)
+
+
 def test_a_folder_is_a_key(home: Home) -> None:
     folder = resolve_benchmark("wordproblems", home, None)
     assert {folder: 1}[resolve_benchmark("wordproblems", home, None)] == 1
