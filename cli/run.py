@@ -43,8 +43,8 @@ UNNAMED = (
 @click.command(epilog=EXAMPLES)
 @click.option(
     "--benchmark",
-    help="What to become better at: a registered benchmark or a folder with benchmark.yaml, here or at s3://bucket/path. Of several, separated by "
-    "commas, the first decides; all are reported; none: one training, not evaluated.  "
+    help="What to become better at: a registered benchmark or a folder with benchmark.yaml, here or at s3://bucket/path. Of "
+    "several, separated by commas, the first decides; all are reported; none: one training, not evaluated.  "
     "[default: FT_TARGET_BENCHMARK, FT_BENCHMARK_DATASETS, else aime25]",
 )
 @click.option("--benchmark-description", help="Task and answer format in words.  [default: the benchmark's own]")
