@@ -26,7 +26,7 @@ from tuneloop.core.formatting import format_size, printable
 from tuneloop.core.run_spec import ExecutorKind
 from tuneloop.core.settings import Settings, load_settings
 from tuneloop.sandboxes.bubblewrap import probe_bubblewrap
-from tuneloop.sandboxes.choose import open_executor, open_sandbox
+from tuneloop.sandboxes.choose import open_sandbox
 from tuneloop.sandboxes.cluster import ClusterSandbox, prove_cluster
 from tuneloop.sandboxes.docker_daemon import probe_docker, probe_gpu
 from tuneloop.sandboxes.landlock import landlock_problem
@@ -36,6 +36,7 @@ from tuneloop.tools.engines.find import find_built_engine
 from tuneloop.tools.hub.http import HubBusyError
 from tuneloop.tools.hub.object_storage import Storage
 from tuneloop.tools.jobs.machine import NVIDIA_DRIVER, gpu_models
+from tuneloop.tools.jobs.node_files import open_nodes
 from tuneloop.tools.llm_proxy.access import data_access, judge_access, missing, unpriced, upstreams
 
 # The checks of `tuneloop doctor`: each reports what was found, whether it suffices, and the remedy if not.
@@ -175,7 +176,7 @@ def check_cluster(settings: Settings) -> list[Check]:
 def check_executor(settings: Settings, executor: ExecutorKind) -> Check:
     """One cluster."""
     try:
-        sandbox = open_executor(executor, open_sandbox("auto"), settings)
+        sandbox = open_nodes(executor, open_sandbox("auto"), settings)
         settings.home.root.mkdir(parents=True, exist_ok=True)
         says = prove_cluster(cast(ClusterSandbox, sandbox), settings.home.root)
     except (InvalidRequestError, InfrastructureError, OSError) as e:

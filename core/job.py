@@ -13,8 +13,9 @@ from tuneloop.core.frozen import Frozen
 Power = Literal["time", "memory", "processes", "disk", "log", "network", "files", "secrets"]
 EndReason = Literal["finished", "timeout", "memory", "processes", "disk", "stopped", "failed_to_start"]
 
-# In the folder of a job on a cluster: its number there, its runner's sign of life, and who acts on the attempt.
-TICKET, ALIVE, CLAIM = "cluster.txt", "alive", "claim"
+# In the folder of a job on a cluster: its number there, its runner's sign of life, who acts on the attempt, and where the attempt
+# lies in object storage if it was sent through one.
+TICKET, ALIVE, CLAIM, ATTEMPT = "cluster.txt", "alive", "claim", "attempt"
 
 
 class Limits(Frozen):

@@ -114,6 +114,7 @@ Sharding = Literal["auto", "ddp", "zero1", "zero2", "zero3", "zero3_offload", "f
 KeepModels = Literal["best,last", "best", "all"]
 TrackerName = Literal["mlflow", "tensorboard", "wandb", "trackio"]
 Trackers = Annotated[tuple[TrackerName, ...], BeforeValidator(parse_names)]
+NodeFiles = Literal["shared", "storage"]
 Unsandboxed = Literal["never", "fallback", "always"]
 On = Annotated[bool, empty_is(True)]
 Backend = Annotated[Literal["auto", "hf", "vllm"], empty_is("auto")]

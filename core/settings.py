@@ -28,6 +28,7 @@ from tuneloop.core.setting_values import (
     Limits,
     McpProgram,
     Names,
+    NodeFiles,
     On,
     OptionalNames,
     Port,
@@ -291,6 +292,11 @@ class Settings(BaseModel):
         default="auto",
         alias="TUNELOOP_TRAIN_SHARDING",
         description="over several GPUs: ddp, zero1, zero2, zero3, zero3_offload, fsdp, fsdp_offload; auto: what fits first",
+    )
+    node_files: Annotated[NodeFiles, empty_is("shared")] = Field(
+        default="shared",
+        alias="TUNELOOP_NODE_FILES",
+        description="how a cluster's nodes get files: shared, or storage (through TUNELOOP_STORAGE): docs/storage.md",
     )
     slurm_options: Program = Field(
         default=(),

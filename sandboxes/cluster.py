@@ -1,4 +1,4 @@
-"""Jobs on the nodes of a cluster, whose file system this machine shares: what Slurm and Ray have in common.
+"""Jobs on the nodes of a cluster: what Slurm and Ray have in common. Nodes share this machine's files, or get them by `NodeFiles`.
 
 The scheduler decides when and where; `node_runner.py` shuts the job in there, in the run's own sandbox. Code that agents wrote,
 jobs that ask models and warm engines stay on this machine.
@@ -24,12 +24,12 @@ import time
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Protocol
 
 from tuneloop.core.errors import InfrastructureError, InvalidRequestError
 from tuneloop.core.file_systems import refuses_locks
 from tuneloop.core.files import read_model, write_atomic
-from tuneloop.core.job import ALIVE, CLAIM, TICKET, Command, EndReason, Exit, JobStatus, Limits, Power
+from tuneloop.core.job import ALIVE, ATTEMPT, CLAIM, TICKET, Command, EndReason, Exit, JobStatus, Limits, Power
 from tuneloop.core.locks import exclusive
 from tuneloop.sandboxes.jobs import launch
 from tuneloop.sandboxes.local import ROOT, LocalSandbox, check_paths, claim_attempt, last_words, shows_life
@@ -43,6 +43,10 @@ SUBMITTING = "cluster.lock"  # held by who hands a job over
 SUBMIT_SECONDS = 30.0  # in which a job that was handed over shows up, and the end of one that has ended
 LOST = 60.0  # seconds without a sign of life after which a job that the scheduler no longer has is lost
 OFTEN, SELDOM = 2.0, 60.0  # seconds between two questions: as a rule, and where no answer comes
+NO_STORAGE = 75  # exit status of a runner that cannot use the storage
+NODE_SAYS = {
+    f"exit status {NO_STORAGE}": "its node cannot use TUNELOOP_STORAGE: its credentials, AWS_ENDPOINT_URL and package are its own"
+}
 UNSEEN = "its node may not see this folder, Python or tuneloop: right is a file system that nodes share"
 
 
@@ -122,6 +126,34 @@ class Scheduler(ABC):
         """Remove the record of a job that has ended."""
 
 
+class NodeFiles(Protocol):
+    """Files of jobs for nodes that share none with this machine. All raise InfrastructureError."""
+
+    def check(self) -> None:
+        """They can be sent at all. Raises InvalidRequestError."""
+
+    def send(self, folder: Path, command: Command) -> None:
+        """Make a job and all that it reads available to nodes."""
+
+    def words(self, folder: Path) -> tuple[str, ...]:
+        """Arguments for Python that run the job on a node, without sandbox and memory."""
+
+    def claim(self, folder: Path, who: str) -> bool:
+        """As `claim_attempt`."""
+
+    def bring(self, folder: Path) -> bool:
+        """Bring into `folder` and the job's own folders what its node has sent, in the background, `exit.json` last.
+
+        True while it is not known whether there is more.
+        """
+
+    def stop(self, folder: Path, grace: float) -> None:
+        """Ask the node to end the job."""
+
+    def forget(self, folder: Path) -> None:
+        """Nothing of the job is brought any more."""
+
+
 class ClusterSandbox(ABC):
     """The sandbox `inner`, on nodes. `memory`: bytes that a job may use at most."""
 
@@ -132,6 +164,7 @@ class ClusterSandbox(ABC):
     patience: ClassVar[float] = math.inf  # seconds that a job may wait for a node while the scheduler does not answer
     prelude: ClassVar[str] = ""  # what a node's shell does first
     container: tuple[str, ...] = ()  # what starts the runner in an image there
+    files: NodeFiles | None = None  # None: nodes share this machine's
 
     def __init__(self, inner: LocalSandbox, memory: int | None) -> None:
         self.inner, self.memory = inner, memory
@@ -147,7 +180,9 @@ class ClusterSandbox(ABC):
     def check_reachable(self, folder: Path) -> None:
         """The scheduler answers and would take a job. Raises InvalidRequestError."""
         self.inner.check_reachable(folder)
-        if folder.is_dir() and refuses_locks(folder):
+        if self.files:
+            self.files.check()
+        elif folder.is_dir() and refuses_locks(folder):
             raise InvalidRequestError(
                 f"--executor {self.executor}: {folder} lies on a file system without flock; right is one that has it"
             )
@@ -187,11 +222,13 @@ class ClusterSandbox(ABC):
         self._hand_over(folder, command)
 
     def _hand_over(self, folder: Path, command: Command) -> None:
+        if self.files:
+            self.files.send(folder, command)
         write_atomic(folder / TICKET, "")
         try:
             number = self.submit(folder, command)
         except InfrastructureError:
-            if claim_attempt(folder, "not submitted"):  # it may have come through all the same: it shall not begin
+            if self.claim(folder, "not submitted"):  # it may have come through all the same: it shall not begin
                 (folder / TICKET).unlink()
             raise
         write_atomic(folder / TICKET, number)
@@ -199,18 +236,27 @@ class ClusterSandbox(ABC):
 
     def script(self, folder: Path) -> str:
         """What a node's shell runs."""
-        words = (
-            *self.container,
-            sys.executable,
-            "-I",
-            "-c",
-            BOOT,
-            str(ROOT),
-            str(folder),
-            self.kind,
-            str(self.memory or ""),
-        )
+        how = (self.kind, str(self.memory or ""))
+        if self.files:
+            return f"{self.prelude}exec {shlex.join((sys.executable, '-I', *self.files.words(folder), *how))}\n"
+        words = (*self.container, sys.executable, "-I", "-c", BOOT, str(ROOT), str(folder), *how)
         return f"exec >>{shlex.quote(str(folder / OUTPUT))} 2>&1\n{self.prelude}exec {shlex.join(words)}\n"
+
+    def claim(self, folder: Path, who: str) -> bool:
+        """Whether the attempt is ours now."""
+        files = self._files_of(folder)
+        return files.claim(folder, who) if files else claim_attempt(folder, who)
+
+    def _files_of(self, folder: Path) -> NodeFiles | None:
+        """What the job was sent by. Raises InfrastructureError where the settings name it no more."""
+        if not (folder / ATTEMPT).exists():
+            return None
+        if self.files is None:
+            raise InfrastructureError(
+                f"{folder.name} was sent to its node through object storage: set TUNELOOP_NODE_FILES and TUNELOOP_STORAGE "
+                "as they were, then `tuneloop resume`"
+            )
+        return self.files
 
     def poll(self, folder: Path) -> JobStatus:
         """From the folder, and from what the scheduler said last; asks it every few seconds.
@@ -221,6 +267,9 @@ class ClusterSandbox(ABC):
             return JobStatus(state="running")  # also once it is over: the other nodes' part of it may not be yet
         if (folder / "exit.json").exists() or not (folder / TICKET).exists():
             return self.inner.poll(folder, elsewhere=not (folder / CLAIM).exists())  # one of a node was settled
+        files = self._files_of(folder)
+        if files and files.bring(folder):
+            return JobStatus(state="running")
         listed = self.scheduler.jobs()
         seen = (listed or {}).get(job_name(folder))
         if seen and seen.hopeless and not (folder / "stop").exists():
@@ -248,13 +297,15 @@ class ClusterSandbox(ABC):
             ended = self.scheduler.ending(folder)
             if ended and ended.means == "queued" and self._waits_again(folder, ended):
                 return JobStatus(state="running")
-            never_begun = claim_attempt(folder, "given up")
+            never_begun = self.claim(folder, "given up")
             if never_begun:
                 self.scheduler.cancel(folder)
             if ended:
                 self._write_down(folder, ended, never_begun)
             (folder / TICKET).unlink(missing_ok=True)  # nobody has it any more
             self.scheduler.forget(folder)
+            if files := self._files_of(folder):
+                files.forget(folder)
         return self.inner.poll(folder, elsewhere=False)
 
     def _waits_again(self, folder: Path, ended: Ended) -> bool:
@@ -275,7 +326,7 @@ class ClusterSandbox(ABC):
         if ended.means == "memory":
             write_end(folder, "memory")
             return
-        said = last_words(folder / OUTPUT) or ended.said
+        said = last_words(folder / OUTPUT) or NODE_SAYS.get(ended.said, ended.said)
         why = f"; before it began: {said or UNSEEN}" if never_begun else ""
         with (folder / "log.txt").open("a", encoding="utf-8") as log:
             log.write(f"{self.name}: the job ended as {ended.state}{why}\n")
@@ -290,11 +341,16 @@ class ClusterSandbox(ABC):
         if (folder / "exit.json").exists():
             return
         write_atomic(folder / "stop", str(grace))
+        files = self._files_of(folder)
+        if files:
+            files.stop(folder, grace)
         if self.poll(folder).state != "running":
             return
-        if claim_attempt(folder, "stopped"):
+        if self.claim(folder, "stopped"):
             write_end(folder, "stopped", -15)
             self.scheduler.cancel(folder)
+            if files:
+                files.forget(folder)
 
 
 def newest_change(folder: Path) -> float:
@@ -345,9 +401,13 @@ def prove_cluster(sandbox: ClusterSandbox, home: Path) -> str:
             return f"{sandbox.scheduler.offers()}; a job waited longer than {PROOF_SECONDS:.0f} s: {said}"
         if status.exit is None or not status.exit.ok:
             said = last_words(folder / "log.txt") or last_words(folder / OUTPUT) or "it left nothing"
+            shared = (
+                f"tuneloop at {sys.prefix}"
+                if sandbox.files
+                else f"a file system that nodes share for {home}, {sys.prefix}"
+            )
             raise InvalidRequestError(
-                f"a job on a node did not come back ({said}); right is a file system that nodes share for {home}, "
-                f"{sys.prefix} and the engines, and a sandbox that works there"
+                f"a job on a node did not come back ({said}); right is {shared} and the engines, and a sandbox that works there"
             )
         while job_name(folder) in (sandbox.scheduler.jobs(now=True) or {}) and time.monotonic() < end:
             time.sleep(0.1)  # so that the scheduler keeps no record of it

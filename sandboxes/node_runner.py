@@ -12,6 +12,7 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from tuneloop.core.errors import InfrastructureError, InvalidRequestError
@@ -31,28 +32,21 @@ GIVEN = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
 class Watchdog:
     """Gives signs of life, and ends everything when none came through for too long: a file system that hangs hangs us too.
 
-    One that does not lead looks for new signs of the leader instead.
+    `sign` gives one, or looks for one of somebody else and returns False where there is no new one; it may raise OSError.
     """
 
-    def __init__(self, folder: Path, leads: bool = True) -> None:
-        self.sign, self.leads, self.seen = folder / ALIVE, leads, 0
-        if leads:
-            self.sign.touch()
+    def __init__(self, sign: Callable[[], object]) -> None:
+        self.sign = sign
         self.last = time.monotonic()
         threading.Thread(target=self.guard, daemon=True).start()
 
     def beat(self) -> None:
-        """Touch `alive`, or look at it, when it is time. A success counts from when it was begun."""
+        """Give a sign when it is time. A success counts from when it was begun."""
         began = time.monotonic()
         if began - self.last >= BEAT:
             with contextlib.suppress(OSError):
-                if self.leads:
-                    os.utime(self.sign)
-                elif (sign := self.sign.stat().st_mtime_ns) == self.seen:
-                    return
-                else:
-                    self.seen = sign
-                self.last = began
+                if self.sign() is not False:
+                    self.last = began
 
     def guard(self) -> None:
         """Touches no file."""
@@ -96,42 +90,70 @@ def device_count(command: Command) -> int:
     return len([name for name in named.split(",") if name.strip()])
 
 
+def claimant(command: Command) -> str:
+    """Whoever claims an attempt here: node, number of the scheduler's job, devices on all its nodes."""
+    number = os.environ.get("SLURM_JOB_ID", "-")  # Ray tells none
+    devices = device_count(command) * (nodes_granted() if command.spans else 1)
+    return f"{os.uname().nodename} {number} {devices}"
+
+
 def main(place: str, kind: str, memory: str = "") -> None:
     """Run the job to its end, with at most `memory` bytes; exit status 0 when that is written down."""
     folder = Path(place)
     command = read_model(folder / "command.json", Command)
-    number = os.environ.get("SLURM_JOB_ID", "-")  # Ray tells none
-    devices = device_count(command) * (nodes_granted() if command.spans else 1)
-    if not claim_attempt(folder, f"{os.uname().nodename} {number} {devices}"):
+    if not claim_attempt(folder, claimant(command)):
         return
+    sign = folder / ALIVE
+    sign.touch()
+    watchdog = Watchdog(lambda: os.utime(sign))
+    run_job(folder, command, kind, memory, lambda _: watchdog.beat())
+    sign.unlink(missing_ok=True)
+    sys.exit(0 if (folder / "exit.json").exists() else 1)
+
+
+def run_job(folder: Path, command: Command, kind: str, memory: str, tick: Callable[[LocalSandbox], None]) -> None:
+    """Run a job that is claimed to its end, calling `tick` all the while; nothing of it lives then."""
     adopt_orphans()
     asked: list[int] = []
     signal.signal(signal.SIGTERM, lambda number, _: asked.append(number))
-    watchdog = Watchdog(folder)
     group = Group(folder, command)
     try:
         sandbox, granted = node_sandbox(kind), as_scheduled(command, int(memory or 0))
         if group.count > 1:
             group.start(kind, memory)
-            granted = as_node(granted, kind, folder, 0, group.count, group.address(watchdog.beat))
+            granted = as_node(granted, kind, folder, 0, group.count, group.address(lambda: tick(sandbox)))
         sandbox.start_as(folder, command, granted, os.getpid())
         while is_running(sandbox, folder):
-            watchdog.beat()
+            tick(sandbox)
             if asked or group.is_broken():
                 asked.clear()
                 sandbox.stop(folder, command.limits.grace)
             time.sleep(LOOK)
-        group.wait(watchdog.beat)
+        group.wait(lambda: tick(sandbox))
     except (InvalidRequestError, InfrastructureError) as e:
-        with (folder / "log.txt").open("a", encoding="utf-8") as log:
-            log.write(f"{os.uname().nodename}: {e}\n")
-        end = Exit(code=127, reason="failed_to_start", seconds=0.0)
-        write_atomic(folder / "exit.json", end.model_dump_json(), keep=True)
+        write_failed_start(folder, e)
     finally:
         group.end()
         end_all()  # a supervisor that was killed leaves its job to us
-    (folder / ALIVE).unlink(missing_ok=True)
-    sys.exit(0 if (folder / "exit.json").exists() else 1)
+
+
+def write_failed_start(folder: Path, error: Exception) -> None:
+    """The end of a job that did not begin, with the reason in its log."""
+    with (folder / "log.txt").open("a", encoding="utf-8") as log:
+        log.write(f"{os.uname().nodename}: {error}\n")
+    end = Exit(code=127, reason="failed_to_start", seconds=0.0)
+    write_atomic(folder / "exit.json", end.model_dump_json(), keep=True)
+
+
+def signs_of(sign: Path) -> Callable[[], bool]:
+    """Looks whether the leader has given a new sign."""
+    seen = [0]
+
+    def look() -> bool:
+        last, seen[0] = seen[0], sign.stat().st_mtime_ns
+        return seen[0] != last
+
+    return look
 
 
 def follow(place: str, kind: str, memory: str = "") -> None:
@@ -139,7 +161,7 @@ def follow(place: str, kind: str, memory: str = "") -> None:
     folder, rank = Path(place), int(os.environ["SLURM_PROCID"]) + 1
     own, command = folder / f"{NODE}{rank}", read_model(folder / "command.json", Command)
     adopt_orphans()
-    watchdog = Watchdog(folder, leads=False)
+    watchdog = Watchdog(signs_of(folder / ALIVE))
     try:
         leader = os.environ["SLURM_LAUNCH_NODE_IPADDR"]
         sandbox, granted = node_sandbox(kind), as_scheduled(command, int(memory or 0))

@@ -32,8 +32,8 @@ FINAL = (
 MEANS: dict[str, Literal["memory", "refused"]] = {"OUT_OF_MEMORY": "memory", "FAILED": "refused"}
 # A controller that crashed gives numbers again: the name decides whose it is.
 ENDINGS = (
-    (("scontrol", "--oneliner", "show", "job"), r"\bJobName={} .*?\bJobState=(\w+)"),
-    (("sacct", "--noheader", "--parsable2", "--allocations", "--format=JobName,State", "--jobs"), r"(?m)^{}\|(\w+)"),
+    (("scontrol", "--oneliner", "show", "job"), r"\bJobName={} .*?\bJobState=(\w+)(?:.*?\bExitCode=(\d+))?"),
+    (("sacct", "--noheader", "--parsable2", "--allocations", "--format=JobName,State", "--jobs"), r"(?m)^{}\|(\w+)()"),
 )
 # A job that waits for one of these waits for ever.
 HOPELESS = re.compile(r"Partition\w*Limit|PartitionConfig|BadConstraints|JobHeld|(QOS|Assoc)Max\w*PerJob")
@@ -67,7 +67,9 @@ class Controller(Scheduler):
             with suppress(InfrastructureError):  # forgotten, or no accounting
                 found = re.search(pattern.format(job_name(folder)), self.ask(*argv, number))
                 if found and found[1] in FINAL:
-                    return Ended(found[1], means=MEANS.get(found[1], "lost"))
+                    return Ended(
+                        found[1], f"exit status {found[2]}" if found[2] else "", means=MEANS.get(found[1], "lost")
+                    )
         return None
 
     def cancel(self, folder: Path) -> None:

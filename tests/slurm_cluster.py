@@ -9,8 +9,9 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -55,6 +56,13 @@ PartitionName=main Nodes={names} Default=YES MaxTime=INFINITE State=UP
 PartitionName=short Nodes={names} MaxTime=10 State=UP
 """
 
+SITE = Path(sys.prefix) / "lib" / f"python{sys.version_info.major}.{sys.version_info.minor}" / "site-packages"
+# A node of its own: an empty disk where this machine's files lie, packages beside ours, and its own profile.
+ALONE = """
+mount -t overlay overlay -o lowerdir={site}:{packages} {site} && mount --bind {profile} /etc/profile &&
+mount -t tmpfs tmpfs {hidden} && exec "$@"
+"""
+
 
 def missing() -> str:
     """What is not there: Slurm's programs, or root, who starts them."""
@@ -71,6 +79,7 @@ class Cluster:
     nodes: tuple[str, ...]
     processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
     lost: str = ""
+    within: tuple[str, ...] = ()  # the command that starts the daemons of nodes
 
     @property
     def env(self) -> dict[str, str]:
@@ -90,7 +99,7 @@ class Cluster:
         argv = {
             "munged": ("munged", "--foreground", "--force", *munged),
             "slurmctld": ("slurmctld", "-D", "-f", f"{there}/slurm.conf"),
-        }.get(name) or ("slurmd", "-D", "-f", f"{there}/slurm.conf", "-N", name)
+        }.get(name) or (*self.within, "slurmd", "-D", "-f", f"{there}/slurm.conf", "-N", name)
         env = {**os.environ, **self.env, "PATH": f"{os.environ['PATH']}:/usr/sbin"}
         with (self.root / f"{name}.out").open("ab") as out:
             self.processes[name] = subprocess.Popen(argv, env=env, stdin=subprocess.DEVNULL, stdout=out, stderr=out)
@@ -141,6 +150,19 @@ class Cluster:
             time.sleep(0.1)
 
 
+def alone(hidden: Path, profile: Path, packages: Path, given: Mapping[str, str]) -> tuple[str, ...]:
+    """The command that starts a node's daemon where nothing of the folder `hidden` is seen; `given`: variables of its users."""
+    profile.write_text("".join(f"export {name}={value}\n" for name, value in given.items()))
+    script = ALONE.format(site=SITE, packages=packages, profile=profile, hidden=hidden)
+    return ("unshare", "--mount", "--propagation", "private", "sh", "-c", script, "node")
+
+
+def processes_with(words: str) -> list[int]:
+    """Processes whose command line has these words."""
+    found = Path("/proc").glob("[0-9]*/cmdline")
+    return [int(path.parent.name) for path in found if words.encode() in path.read_bytes()]
+
+
 def free_ports(count: int) -> list[int]:
     """Ports that nobody has now."""
     sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
@@ -151,7 +173,7 @@ def free_ports(count: int) -> list[int]:
 
 
 @contextmanager
-def cluster(root: Path, *, nodes: int = 2) -> Iterator[Cluster]:
+def cluster(root: Path, *, nodes: int = 2, within: tuple[str, ...] = ()) -> Iterator[Cluster]:
     """A running cluster with GPUs that are none (/dev/null); everything is ended after the block."""
     root.mkdir(parents=True)
     (root / "state").mkdir()
@@ -174,7 +196,7 @@ def cluster(root: Path, *, nodes: int = 2) -> Iterator[Cluster]:
     )
     (root / "slurm.conf").write_text(f"GresTypes=gpu\n{conf}")
     (root / "gres.conf").write_text("".join(f"NodeName={name} Name=gpu File=/dev/null\n" for name in names))
-    made = Cluster(root, names)
+    made = Cluster(root, names, within=within)
     try:
         made.start("munged")
         end = time.monotonic() + 20

@@ -13,12 +13,13 @@ from tuneloop.core.errors import InvalidRequestError
 from tuneloop.core.layout import RunFolder
 from tuneloop.core.run_spec import AUTO, RunSpec
 from tuneloop.core.settings import Settings
-from tuneloop.sandboxes.choose import open_executor, open_run_sandbox
+from tuneloop.sandboxes.choose import open_run_sandbox
 from tuneloop.tools.benchmark_items.resolve import check_benchmark
 from tuneloop.tools.engines.find import check_engines
 from tuneloop.tools.hub import datasets
 from tuneloop.tools.hub.base_models import find_candidates, judge_candidates, possible_models
 from tuneloop.tools.jobs.gpu_share import check_gpus, check_training_devices
+from tuneloop.tools.jobs.node_files import open_nodes
 from tuneloop.tools.llm_proxy.access import data_access, missing, unpriced
 from tuneloop.tools.runs.manifest import read_spec, write_manifest
 from tuneloop.tools.runs.mirror import check_mirror
@@ -50,7 +51,7 @@ def check_spec(spec: RunSpec, settings: Settings) -> None:
     if not spec.datasets:
         choose_datasets_for(declared[0])
     sandbox = open_run_sandbox(spec.sandbox, settings.unsandboxed)
-    sandbox = open_executor(spec.executor, sandbox, settings)
+    sandbox = open_nodes(spec.executor, sandbox, settings)
     for folder in (settings.home.root, settings.home.engines):
         sandbox.check_reachable(folder.absolute())
     check_engines(settings)

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests import ray_cluster, slurm_cluster
-from tests.conftest import COMMAND, DEFAULT, SMALL
+from tests.conftest import COMMAND, DEFAULT, SMALL, begin_small, tuneloop
+from tests.object_store import ACCOUNT, Store
+from tests.slurm_cluster import processes_with
 from tests.waiting import until
-from tuneloop.core.files import digest_file, read_json
+from tuneloop.core.files import digest_file, read_json, read_lines
 
 pytestmark = pytest.mark.soak
 
@@ -44,3 +48,33 @@ def test_the_same_spec_and_seed_give_the_same_journal_and_a_kill_loses_nothing(w
         assert len(trainings) == 1, "the training was run again"
         assert (trainings[0] / "cluster.txt").is_file()
         assert json.dumps(journal(runs / "there")) == json.dumps(journal(runs / "here"))
+
+
+def test_nodes_that_share_no_files_make_the_same_run_and_a_node_that_dies_leaves_its_checkpoints(
+    warm_home: Path, s3: Store, s3_server: tuple[str, Path]
+) -> None:
+    if absent := slurm_cluster.missing():
+        pytest.skip(f"not there: {absent}")
+    runs, given = warm_home / "runs", {**ACCOUNT, "AWS_ENDPOINT_URL": s3.server}
+    within = slurm_cluster.alone(warm_home, warm_home.with_name("profile"), s3_server[1], given)
+    with (
+        tempfile.TemporaryDirectory(prefix="c", dir="/tmp") as place,
+        slurm_cluster.cluster(Path(place) / "c", nodes=1, within=within) as nodes,
+    ):
+        storage = {"TUNELOOP_NODE_FILES": "storage", "TUNELOOP_STORAGE": s3.url, **nodes.env}
+        begin_small(warm_home, "there", "--executor", "slurm", **storage)
+        jobs, model = runs / "there/experiments/001/jobs", runs / "there/experiments/001/model"
+        env = {**os.environ, **storage, "FT_FILE_PATH": str(warm_home)}
+        with subprocess.Popen([*COMMAND, "resume", "there"], env=env) as orchestrator:
+            until(lambda: [*model.glob("checkpoint-*/proof.json")], seconds=1800)
+            killed = time.monotonic()
+            for pid in processes_with(str(jobs / "train.1")):
+                os.kill(pid, signal.SIGKILL)
+            assert orchestrator.wait() == 0
+        assert (jobs / "train.2" / "cluster.txt").is_file()
+        rows = [*read_lines(model / "watch.jsonl")]
+        assert rows[0]["at"] < killed, "it began anew"
+        assert [row["step"] for row in rows] == sorted({row["step"] for row in rows})
+    begin_small(warm_home, "here")
+    tuneloop(warm_home, "resume", "here")
+    assert json.dumps(journal(runs / "there")) == json.dumps(journal(runs / "here"))

@@ -313,7 +313,8 @@ def test_a_runner_that_can_give_no_sign_ends_its_job(tmp_path: Path, monkeypatch
     monkeypatch.setattr(node_runner, "end_all", lambda: ended.append(0))
     monkeypatch.setattr(os, "_exit", ended.append)
     monkeypatch.setattr(threading, "Thread", lambda **_: MagicMock())
-    watchdog = node_runner.Watchdog(tmp_path)
+    (tmp_path / "alive").touch()
+    watchdog = node_runner.Watchdog(lambda: os.utime(tmp_path / "alive"))
     watchdog.last -= node_runner.BEAT
     (tmp_path / "alive").unlink()  # as when the file system is away
     watchdog.beat()

@@ -80,14 +80,19 @@ class Storage:
             else:
                 self.files.info(self.root.partition("/")[0])
 
-    def try_out(self) -> None:
-        """Write a small object, read it and remove it."""
+    def try_out(self, *, conditional: bool = False) -> None:
+        """Write a small object, read it and remove it; `conditional`: a write that must not replace it is tried too."""
         key = f".tried-{secrets.token_hex(8)}"
         self.check()
         self.write(key, iter([key.encode()]), len(key))
-        if self.read_whole(key, 1 << 10) != key.encode():
-            raise HubBusyError(f"{self.url} does not give back what was written there")
+        there, taken = self.read_whole(key, 1 << 10), conditional and self.create(key, b"another")
         self.remove([key])
+        if there != key.encode():
+            raise HubBusyError(f"{self.url} does not work: it gives back other bytes than were written")
+        if taken:
+            raise InvalidRequestError(
+                f"{self.url} knows no conditional writes: right is a storage that honours If-None-Match"
+            )
 
     def listing(self) -> tuple[RemoteFile, ...]:
         """All objects, with their size and a mark that changes with them; of the address of one object this one, in its folder."""
@@ -180,6 +185,23 @@ class Storage:
         if (there := self.size(key)) != size:
             raise HubBusyError(f"{self.url}/{key} has {there} bytes after {size} were written")
 
+    def create(self, key: str, data: bytes) -> bool:
+        """Make a small object where there is none; whether it is ours, also where a network lost the answer: `data` is unique."""
+        path = f"{self.root}/{key}"
+        with self.naming_errors():
+            try:
+                if self.scheme == "file":
+                    self.files.makedirs(path.rpartition("/")[0], exist_ok=True)
+                    with Path(path).open("xb") as f:
+                        f.write(data)
+                else:
+                    self.files.pipe_file(path, data, mode="create")
+            except OSError as e:  # of a condition that does not hold, among others
+                if (there := self.read_whole(key, 1 << 12)) is None:
+                    raise HubBusyError(f"{self.url}/{key} cannot be made ({type(e).__name__})") from e
+                return there == data
+        return True
+
     def _write_local(self, path: str, pieces: Iterable[bytes]) -> None:
         """Under another name first."""
         part = f"{path}.{os.getpid()}.part"
@@ -232,7 +254,10 @@ def _local_rows(root: Path) -> Iterator[RemoteFile]:
         for path in (Path(folder) / name for name in (*names, *files)):
             _refuse_link(path)
             if path.name in files and path.is_file():
-                seen = path.stat()
+                try:
+                    seen = path.stat()
+                except FileNotFoundError:  # what was being written has its name now
+                    continue
                 yield _remote(str(path.relative_to(root)), {"size": seen.st_size, "mtime": seen.st_mtime})
 
 

@@ -15,7 +15,7 @@ from tuneloop.core.job import Command, JobStatus, Sandbox
 from tuneloop.core.layout import ExperimentFolder, RunFolder
 from tuneloop.core.run_spec import RunSpec, Setup
 from tuneloop.core.settings import Settings
-from tuneloop.sandboxes.choose import open_executor, open_run_sandbox
+from tuneloop.sandboxes.choose import open_run_sandbox
 from tuneloop.sandboxes.jobs import launch, log_tail, newest_attempt
 from tuneloop.tools.benchmark_items.folder import BenchmarkFolder, Validation, sealed_count, select_validation
 from tuneloop.tools.config.sharding import Devices
@@ -26,6 +26,7 @@ from tuneloop.tools.engines.find import find_pinned_engine
 from tuneloop.tools.housekeeping.disk import remove_path
 from tuneloop.tools.jobs.gpu_share import gpu_environment, training_devices
 from tuneloop.tools.jobs.machine import cpu_environment
+from tuneloop.tools.jobs.node_files import open_nodes
 from tuneloop.tools.jobs.warm_workers import WarmWorkers, worker_command
 from tuneloop.tools.llm_proxy.access import Access
 from tuneloop.tools.llm_proxy.launcher import keep_running, with_endpoint
@@ -89,7 +90,7 @@ class RunTools:
         check_signed(self.run)
         kind = self.setup.sandbox if self.run.setup.exists() else self.spec.sandbox
         sandbox = open_run_sandbox(kind, self.settings.unsandboxed)
-        return open_executor(self.spec.executor, sandbox, self.settings)
+        return open_nodes(self.spec.executor, sandbox, self.settings)
 
     @cached_property
     def benchmark(self) -> BenchmarkFolder:

@@ -153,11 +153,12 @@ def stop_jobs(run: RunFolder, settings: Settings) -> list[str]:
     """
     jobs, workers = live_jobs(run), _locked(run, ("workers",))
     if jobs or workers:
-        from tuneloop.sandboxes.choose import open_executor, open_sandbox  # heavy, and few messages need one
+        from tuneloop.sandboxes.choose import open_sandbox  # heavy, and few messages need one
+        from tuneloop.tools.jobs.node_files import open_nodes
 
         spec = read_spec(run)
         kind = read_model(run.setup, Setup).sandbox if run.setup.is_file() else spec.sandbox
-        sandbox = open_executor(spec.executor, open_sandbox(kind), settings)
+        sandbox = open_nodes(spec.executor, open_sandbox(kind), settings)
         for folder in (*jobs, *workers):
             stop_and_wait(sandbox, folder)
     return [folder.name for folder in jobs]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -10,27 +9,26 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import BinaryIO
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ValidationError
 
 import tuneloop
 from tuneloop.core.errors import InvalidRequestError
-from tuneloop.core.files import digest, digest_file, fsync_path, fsync_tree, json_text, open_plain, read_bytes
+from tuneloop.core.files import digest, digest_file, fsync_path, fsync_tree, json_text, read_bytes
 from tuneloop.core.layout import Home, RunFolder
 from tuneloop.core.locks import exclusive
 from tuneloop.core.run_lease import is_worked_on
 from tuneloop.tools.evaluation.test_access_log import Opening, note_openings, openings_of
 from tuneloop.tools.housekeeping.disk import TRASH, is_trash
-from tuneloop.tools.hub.download import AT_ONCE, MEGA, download_files
+from tuneloop.tools.hub.download import AT_ONCE, download_files
 from tuneloop.tools.hub.http import HubBusyError, RetryWaits, with_retries
 from tuneloop.tools.hub.listing import HubListing, HubRequest, RemoteFile
-from tuneloop.tools.hub.object_storage import PIECE, ObjectHub, Storage
+from tuneloop.tools.hub.object_storage import ObjectHub, Storage
+from tuneloop.tools.hub.stored_files import Sender, StoredFile, key_of, stored_file
 from tuneloop.tools.runs.fork import read_fork
 from tuneloop.tools.runs.journal import load_journal
 from tuneloop.tools.runs.manifest import FORMAT, created_at, newer_version_error, older_version_error, read_spec
 from tuneloop.tools.runs.signature import home_of
-from tuneloop.tools.weights.fingerprints import cached_digest
 
 MANIFEST, REPORT = "manifest.json", "report.md"
 LARGEST = 1 << 28  # bytes of a manifest
@@ -39,15 +37,6 @@ LEFT_ANYWHERE = frozenset({"work", "workers", "lock"})
 LEFT_ON_TOP = frozenset({"stamps.json", "stores.json", "events.index.json", "datasets", "signature.json", "lease"})
 OF_FINAL = frozenset({"candidates.json", "stop.json"})  # the rest of it holds items of the sealed test
 Progress = Callable[[str, int, int], None]
-
-
-class StoredFile(BaseModel):
-    """A file as it was copied."""
-
-    model_config = ConfigDict(frozen=True)
-
-    size: int = Field(ge=0)
-    sha256: str = Field(pattern="^[0-9a-f]{64}$")
 
 
 class RunCopy(BaseModel):
@@ -119,15 +108,10 @@ def check_mirror(url: str | None) -> None:
 
 
 @dataclass
-class Push:
+class Push(Sender):
     """One copying of a run; what is there with its size is not sent again."""
 
-    run: RunFolder
-    storage: Storage
-    say: Callable[[int, int], None]
-    stop: Callable[[], None] = lambda: None
-    sent: int = 0
-    known: frozenset[str] = field(default_factory=frozenset)
+    run: RunFolder = field(kw_only=True)
 
     def once(self, *, at_work: bool) -> RunCopy:
         """Objects, then the manifest, then what only the last manifest named. Raises as every method of a storage, or OSError."""
@@ -182,44 +166,9 @@ class Push:
         """Its size and hash. Raises HubBusyError where it went meanwhile."""
         self.stop()
         try:
-            return StoredFile(size=path.stat().st_size, sha256=cached_digest(path, home_of(self.run).cache / "digests"))
+            return stored_file(path, home_of(self.run).cache / "digests")
         except FileNotFoundError as e:
             raise HubBusyError(f"{path} was removed while it was copied") from e
-
-    def send(self, path: Path, stored: StoredFile) -> None:
-        """Make its object be there. Raises HubBusyError when the file changed meanwhile."""
-        self.stop()
-        if stored.sha256 in self.known or self.storage.size(key_of(stored)) == stored.size:
-            return
-        try:
-            with open_plain(path, most=1 << 62, follow=False) as f:
-                self.storage.write(key_of(stored), self.pieces(f, stored), stored.size)
-        except FileNotFoundError as e:
-            raise HubBusyError(f"{path} was removed while it was copied") from e
-
-    def pieces(self, f: BinaryIO, stored: StoredFile) -> Iterator[bytes]:
-        """What is read, as long as it is what was hashed: an object has the name of its content."""
-        made, left = hashlib.sha256(), stored.size
-        while left and (piece := f.read(min(PIECE, left))):
-            self.stop()
-            made.update(piece)
-            left -= len(piece)
-            if not left and made.hexdigest() != stored.sha256:
-                break
-            self.sent += len(piece)
-            self.say(self.sent // MEGA, 0)
-            yield piece
-        if made.hexdigest() != stored.sha256:
-            raise HubBusyError("a file changed while it was copied")
-
-    def put(self, key: str, data: bytes) -> None:
-        """A small object."""
-        self.storage.write(key, iter([data]), len(data))
-
-
-def key_of(file: StoredFile | RemoteFile) -> str:
-    """Where a file's content lies below the run's address."""
-    return f"objects/{file.sha256}"
 
 
 def read_copy(storage: Storage) -> RunCopy | None:
@@ -249,7 +198,7 @@ def push_run(
     Raises InvalidRequestError, InfrastructureError after several tries without getting on.
     """
     storage = storage_of(url, run.id)
-    push = Push(run, storage, partial(progress, f"run {run.id} to {storage.url} (MB)"), stop)
+    push = Push(storage, partial(progress, f"run {run.id} to {storage.url} (MB)"), stop, run=run)
     patience = RetryWaits()
     with exclusive(run.root.with_name(f".{run.id}.push.lock")):
         while True:

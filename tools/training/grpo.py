@@ -122,6 +122,7 @@ class GrpoJobs:
             read=(*engine.readable, *map(str, SCRIPTS), str(inputs), str(self.prompts.parent), *sorted(start)),
             write=(str(out), str(work), str(self.exchange)),
             limits=job_limits(settings, limit, folder.root).model_copy(update={"grace": grace_seconds(out)}),
+            beside=settings.node_files == "storage",  # its scorer stays here, and they share a folder
             key=key,
         )
         tools.launch(folder.jobs, name, command, retry=was_training_killed(tools.status(folder.jobs, name)[0]))

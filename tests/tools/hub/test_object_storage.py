@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -193,3 +194,13 @@ def test_clients_of_the_servers_name_no_storage(tmp_path: Path) -> None:
     given = OpenFolders(Settings(FT_FILE_PATH=tmp_path).home, (Path("/"),))
     with pytest.raises(ToolError, match="is not open to you"):
         given.confined("file:///etc", [])
+
+
+def test_of_many_who_make_an_object_one_has_it(store: Store) -> None:
+    """A lost answer is asked again: who has it is told so each time."""
+    names = [f"node {i}".encode() for i in range(8)]
+    with ThreadPoolExecutor(8) as pool:
+        won = list(pool.map(lambda name: Storage(store.url).create("jobs/claim", name), names))
+    (owner,) = (name for name, one in zip(names, won, strict=True) if one)
+    assert store.get("jobs/claim") == owner
+    assert [Storage(store.url).create("jobs/claim", name) for name in names] == won
