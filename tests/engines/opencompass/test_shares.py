@@ -44,6 +44,7 @@ def test_two_processes_give_the_answers_of_one(
     assert not list((tmp_path / "two" / "parts").glob("*-of-2"))
 
 
+@pytest.mark.soak
 def test_a_killed_process_ends_the_job_as_killed_and_its_next_attempt_uses_what_is_there(
     opencompass: Engine, models: Path, asked: ItemSet, tmp_path: Path
 ) -> None:
