@@ -84,7 +84,7 @@ def open_nodes(executor: ExecutorKind, sandbox: Sandbox, settings: Settings) -> 
             )
         if executor == "slurm" and (nodes := node_count(settings.slurm_options)) > 1:
             raise InvalidRequestError(
-                f"TUNELOOP_NODE_FILES=storage: a training on --nodes={nodes} needs files that its nodes share; leave one of them out"
+                f"TUNELOOP_NODE_FILES=storage: a training on --nodes={nodes} needs files that they share; leave one of them out"
             )
         found.files = StorageFiles(url, settings.home)
     return found

@@ -381,9 +381,12 @@ def test_files_that_change_all_the_time_hold_nothing_up(staged: Staged) -> None:
     assert (staged.work / "large").read_bytes()[:1] == b"2"
 
 
-def test_no_image_of_the_cluster_with_files_from_a_storage() -> None:
-    settings = Settings(
-        TUNELOOP_NODE_FILES="storage", TUNELOOP_STORAGE="s3://lab/x", TUNELOOP_SLURM_CONTAINER="apptainer exec x.sif"
-    )
+@pytest.mark.parametrize(
+    "other",
+    [{"TUNELOOP_SLURM_CONTAINER": "apptainer exec x.sif"}, {"TUNELOOP_SLURM_OPTIONS": "--nodes=2"}],
+    ids=["image", "several nodes"],
+)
+def test_what_does_not_go_with_files_from_a_storage(other: dict[str, str]) -> None:
+    settings = Settings(TUNELOOP_NODE_FILES="storage", TUNELOOP_STORAGE="s3://lab/x", **other)
     with pytest.raises(InvalidRequestError, match="leave one of them out"):
         open_nodes("slurm", BubblewrapSandbox(), settings)
