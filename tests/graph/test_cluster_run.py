@@ -72,9 +72,8 @@ def test_nodes_that_share_no_files_make_the_same_run_and_a_node_that_dies_leaves
                 os.kill(pid, signal.SIGKILL)
             assert orchestrator.wait() == 0
         assert (jobs / "train.2" / "cluster.txt").is_file()
-        rows = [*read_lines(model / "watch.jsonl")]
-        assert rows[0]["at"] < killed, "it began anew"
-        assert [row["step"] for row in rows] == sorted({row["step"] for row in rows})
+        again = next(row for row in read_lines(model / "watch.jsonl") if row["at"] > killed)
+        assert again["step"] > 20, "it began anew"
     begin_small(warm_home, "here")
     tuneloop(warm_home, "resume", "here")
     assert json.dumps(journal(runs / "there")) == json.dumps(journal(runs / "here"))

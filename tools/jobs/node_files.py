@@ -161,7 +161,7 @@ class Incoming:
         self.brought: tuple[str | None, ...] = (None, None)
         self.looking: Task | None = None
         self.bringing: Task | None = None
-        self.next_look, self.heard = 0.0, time.monotonic()
+        self.next_look, self.heard, self.problem = 0.0, time.monotonic(), ""
 
     def advance(self) -> bool:
         """Start what is due; True while more may come. Raises InfrastructureError where it cannot be brought."""
@@ -173,11 +173,11 @@ class Incoming:
             if done.error and now - self.heard < 5 * LOOK:  # else the storage does not answer now
                 raise InfrastructureError(f"{self.folder.name}: {done.error}; then `tuneloop resume`")
         if self.looking is None or (not self.looking.is_alive() and now >= self.next_look):
-            if self.looking and not self.looking.error:
-                self.heard = now
+            self.problem = self.looking.error if self.looking else ""
+            self.heard = self.heard if self.problem or not self.looking else now
             self.next_look, self.looking = now + LOOK, Task(self.look)
         if now - self.heard > PATIENCE:
-            raise InfrastructureError(f"{self.looking.error or self.storage.url}, then `tuneloop resume`")
+            raise InfrastructureError(f"{self.problem or self.storage.url}, then `tuneloop resume`")
         there = (self.marks.get("outputs.json"), self.marks.get("exit.json"))
         if self.bringing is None and there != self.brought:
             self.brought, self.bringing = there, Task(self.bring)
