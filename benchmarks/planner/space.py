@@ -41,7 +41,7 @@ TURNED = tuple(
     for do in ORDER
     if do not in (*ELSEWHERE, *FIXED, "rewrite_equations", "answer_only", "keep_agreed")
 )  # fmt: skip
-RATES, STEPS, RANKS = (1e-4, 1e-2), (20, 640), (8, 16, 32, 64)
+RATES, STEPS, RANKS = (1e-4, 1e-2), (20, 400), (8, 16, 32, 64)
 LEAST_TOKENS = 40
 BALANCE = 1.2  # times the mean, as the policy balances what came out one-sided
 
