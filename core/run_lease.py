@@ -25,7 +25,7 @@ from pathlib import Path
 from tuneloop.core.async_bridge import pause
 from tuneloop.core.errors import DamagedFileError, FencedError, InfrastructureError, InvalidRequestError
 from tuneloop.core.file_systems import is_local, refuses_locks
-from tuneloop.core.files import GUARDS, open_plain, read_model
+from tuneloop.core.files import GUARDS, digest, open_plain, read_model
 from tuneloop.core.frozen import Frozen
 from tuneloop.core.locks import is_locked
 from tuneloop.core.state_folder import machine_name
@@ -56,17 +56,19 @@ def _boot() -> str:
 
 
 def installation() -> str:
-    """Host and machine-id, the same before and after a restart of this machine; "" where there is no machine-id."""
+    """Of host and machine-id, the same before and after a restart of this machine; "" where there is no machine-id."""
     with contextlib.suppress(OSError):
         if name := Path("/etc/machine-id").read_text().strip():
-            return f"{socket.gethostname()} {name}"
+            return digest(socket.gethostname(), name)  # the id itself is confidential
     return ""
 
 
 def was_restarted(run: Path, holder: Holder) -> bool:
     """Whether a holder is gone because this machine was restarted, and no other one can have the run's local file system."""
     another_boot = holder.machine != machine_of(run)
-    return another_boot and holder.installed != "" and holder.installed == installation() and is_local(run)
+    here = another_boot and holder.installed != "" and holder.installed == installation() and is_local(run)
+    file = newest(run / FOLDER)[1]
+    return here and file is not None and age(file) > FENCE  # a clone of this machine may reach an exported folder
 
 
 def machine_of(folder: Path) -> str:

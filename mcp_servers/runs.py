@@ -179,7 +179,8 @@ class RunTools:
     def run_status(self, run: AnyRun = "") -> dict[str, Any]:
         """How a fine-tuning run is going: where it stands now, what it is doing, did it finish, crash or pause, why.
 
-        State, step, progress of its job, base score, how many experiments it has done so far, what each brought, the best.
+        State, open experiments and the progress of their jobs, base score, how many experiments it has done so far, what each
+        brought, the best.
         """
         found = self._run(run)
         status = run_status(found)

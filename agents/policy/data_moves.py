@@ -118,6 +118,8 @@ def doubt_reason(source: DataSource) -> str:
     """Why a source is doubted."""
     if source.disputed:
         return f"of which {source.contradicted:.0%} is wrong by what other sources say"
+    if source.confirmed:
+        return "which other sources confirm"
     if not source.verifiable:
         return "whose labels nothing confirms"
     return f"where {source.noise:.0%} of the labels disagree"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -251,7 +251,7 @@ async def read_situation(brief: Brief, tools: Toolbox) -> Situation:
     return Situation(brief, profiles[0].benchmark, tuple(sources), read_card(card, brief))
 
 
-LEAST_SHARED = 20  # questions that tell something
+LEAST_SHARED, COPIED = 20, 0.995  # questions that tell something; agreement that tells nothing
 ALIKE = 0.5  # of two wrong answers to a question: they come from the same mistake
 USUAL, TRUST = 0.9, 0.1  # right answers of a source of which nothing is known, and what that weighs beside an agreement
 
@@ -259,25 +259,32 @@ USUAL, TRUST = 0.9, 0.1  # right answers of a source of which nothing is known, 
 def contradicted_shares(sources: Sequence[SourceProfile], agreements: Sequence[Agreement]) -> dict[str, float]:
     """Source → share of wrong answers by which its agreements with others are explained; without those that share nothing.
 
-    Least squares, a source at a time: two sources agree where both are right, or wrong alike. Where a source has several
-    replies a question, these say how good they are, and what their vote leaves is what counts.
+    Least squares: two sources agree where both are right, or wrong alike. Where a source has several replies a question, these
+    say how good they are, and what their vote leaves is what counts. Sources that always agree may be copies of each other,
+    which says nothing.
     """
     known = {s.name: s for s in sources}
-    pairs = [a for a in agreements if a.questions >= LEAST_SHARED and {a.first, a.second} <= {*known}]
+    pairs = [a for a in agreements if a.questions >= LEAST_SHARED and a.agreeing < COPIED]
+    pairs = [a for a in pairs if {a.first, a.second} <= {*known}]
     right = {name: reply_accuracy(known[name]) for a in pairs for name in (a.first, a.second)}
     before = {name: (share, 1.0 if votes(known[name]) else TRUST) for name, share in right.items()}
-    for _ in range(20):
-        for name in right:
-            share, weight = before[name]
-            above, below = weight * share, weight
-            for a in pairs:
-                if name in (a.first, a.second):
-                    other = right[a.second if name == a.first else a.first]
-                    alike = ALIKE * (1 - other)
-                    above += (a.agreeing - alike) * (other - alike)
-                    below += (other - alike) ** 2
-            right[name] = min(0.99, max(0.05, above / below))
+    for _ in range(40):
+        # All at once and by half: of two that contradict each other alone neither is believed for coming first.
+        right = {name: (right[name] + _fitted(name, before[name], pairs, right)) / 2 for name in right}
     return {name: round(1 - (voted(share) if votes(known[name]) else share), 2) for name, share in right.items()}
+
+
+def _fitted(name: str, before: tuple[float, float], pairs: Sequence[Agreement], right: Mapping[str, float]) -> float:
+    """Share of right replies of one source where the others' are known."""
+    share, weight = before
+    above, below = weight * share, weight
+    for pair in pairs:
+        if name in (pair.first, pair.second):
+            other = right[pair.second if name == pair.first else pair.first]
+            alike = ALIKE * (1 - other)
+            above += (pair.agreeing - alike) * (other - alike)
+            below += (other - alike) ** 2
+    return min(0.99, max(0.05, above / below))
 
 
 def votes(profile: SourceProfile) -> bool:

@@ -69,6 +69,8 @@ class Shares:
                 write_json(self.file(self.rank), found)
         for rank in self.others:
             while (share := self.kept(rank)) is None:
+                if rank not in self.running:  # it ended and left none
+                    self.fail(rank, 1)
                 self.check()
                 time.sleep(LOOK)
             told(len(share))
@@ -88,7 +90,7 @@ class Shares:
 
     def drop(self) -> None:
         """The result is written: its shares may go."""
-        for file in self.place.parent.glob(f"{self.place.stem}.*-of-*"):
+        for file in self.place.parent.glob(f"{self.place.stem}.*-of-*[0-9]"):
             file.unlink()
 
     def check(self) -> None:

@@ -44,6 +44,6 @@ def test_another_machine_goes_on_from_the_copy(new_place, tmp_path: Path) -> Non
     other.finish()
     assert (other.run / FIRST).read_bytes() == (first.run / FIRST).read_bytes()
     assert len(json.loads((other.run / "report.json").read_text())["experiments"]) == 2
-    assert fork_run(Home(other.home), RunFolder(other.run), 1, "f", loop_n=1, timeout=None, after_test=True)
+    assert fork_run(Home(other.home), RunFolder(other.run), 2, "f", loop_n=1, timeout=None, after_test=True)
     copied = b"".join(store.get(key) for key in store.objects()).decode(errors="replace")
     assert [name for name, *_ in PLANTED if name in copied] == []

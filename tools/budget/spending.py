@@ -66,8 +66,11 @@ CLAIM_WORDS = 3  # of a runner: node, number, devices
 
 
 def attempt_seconds(job: Path) -> float:
-    """Of an attempt that is over, or that runs; on a cluster from its beginning there to its last sign of life."""
-    if (job / TICKET).is_file() and not (job / "exit.json").is_file():
+    """Of an attempt that is over, or that runs; on a cluster from its beginning there to its last sign of life.
+
+    Its runner takes the sign away at an end that it saw itself; where it stays the attempt was lost, or ended by others.
+    """
+    if ((job / TICKET).is_file() and not (job / "exit.json").is_file()) or (job / ALIVE).is_file():
         signs = [job / name for name in (CLAIM, ALIVE)]
         first, last = (sign.stat().st_mtime if sign.is_file() else 0.0 for sign in signs)
         return max(0.0, last - first) if first else 0.0

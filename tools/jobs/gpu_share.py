@@ -86,8 +86,8 @@ def check_training_devices(spec: RunSpec, settings: Settings) -> None:
     free = training_devices(settings.model_copy(update={"train_processes": None}), spec, device)
     most = physical_cores() if device == "cpu" else free.processes
     asked = settings.train_processes or free.processes
-    known = device == "cpu" or free.memory is not None
-    if known and spec.executor == "local" and asked > most:
+    known = device == "cpu" or (spec.executor == "local" and free.memory is not None)
+    if known and asked > most:
         what = (
             f"each needs a core, and there are {most}" if device == "cpu" else f"each needs a GPU, and there are {most}"
         )

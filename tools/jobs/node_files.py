@@ -17,6 +17,7 @@ Not covered: a storage that takes back what it has confirmed.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import secrets
@@ -105,8 +106,9 @@ def fetch(storage: Storage, files: dict[str, StoredFile], part: Path) -> None:
     if not files:
         return
     rows = tuple(RemoteFile(path=name, size=file.size, sha256=file.sha256) for name, file in files.items())
-    hub = ObjectHub(storage, lambda _: HubListing(commit=digest(*map(str, rows)), files=rows), key_of)
-    download_files(hub, HubRequest(f"files at {storage.url}", "run"), part, lambda *_: None)
+    commit = digest(*map(str, rows))  # what another list has left in `part` is not believed
+    hub = ObjectHub(storage, lambda _: HubListing(commit=commit, files=rows), key_of)
+    download_files(hub, HubRequest(f"files at {storage.url}", "run", commit), part, lambda *_: None)
 
 
 def is_below(path: str, folders: tuple[str, ...]) -> bool:
@@ -143,11 +145,11 @@ class Task(threading.Thread):
         self.start()
 
     def run(self) -> None:
-        """Keeps what is no mistake of ours."""
+        """Keeps what went wrong: nothing that failed passes for done."""
         try:
             self.work()
-        except (InvalidRequestError, InfrastructureError, HubBusyError, OSError) as e:
-            self.error = str(e)
+        except Exception as e:  # noqa: BLE001 - as above
+            self.error = str(e) or type(e).__name__
 
 
 class Incoming:
@@ -161,7 +163,7 @@ class Incoming:
         self.brought: tuple[str | None, ...] = (None, None)
         self.looking: Task | None = None
         self.bringing: Task | None = None
-        self.next_look, self.heard, self.problem = 0.0, time.monotonic(), ""
+        self.next_look, self.began, self.heard, self.problem = 0.0, 0.0, time.monotonic(), ""
 
     def advance(self) -> bool:
         """Start what is due; True while more may come. Raises InfrastructureError where it cannot be brought."""
@@ -174,10 +176,11 @@ class Incoming:
                 raise InfrastructureError(f"{self.folder.name}: {done.error}; then `tuneloop resume`")
         if self.looking is None or (not self.looking.is_alive() and now >= self.next_look):
             self.problem = self.looking.error if self.looking else ""
-            self.heard = self.heard if self.problem or not self.looking else now
-            self.next_look, self.looking = now + LOOK, Task(self.look)
+            self.heard = self.heard if self.problem or not self.looking else max(self.heard, self.began)
+            self.began, self.next_look, self.looking = now, now + LOOK, Task(self.look)
         if now - self.heard > PATIENCE:
-            raise InfrastructureError(f"{self.problem or self.storage.url}, then `tuneloop resume`")
+            problem = self.problem or self.looking.error or self.storage.url
+            raise InfrastructureError(f"{problem}, then `tuneloop resume`")
         there = (self.marks.get("outputs.json"), self.marks.get("exit.json"))
         if self.bringing is None and there != self.brought:
             self.brought, self.bringing = there, Task(self.bring)
@@ -227,15 +230,20 @@ class Incoming:
         new = {path: file for path, file in wanted.items() if not self.holds(Path(path), file)}
         part = self.folder / PART
         fetch(self.storage, {path.lstrip("/"): file for path, file in new.items()}, part)
+        for path in (
+            read_model(self.folder / BROUGHT, Outputs).files.keys() - wanted.keys()
+        ):  # a folder may have its name now
+            with contextlib.suppress(NotADirectoryError):
+                Path(path).unlink(missing_ok=True)
         for path in new:
             place = Path(path)
-            place.parent.mkdir(parents=True, exist_ok=True)
             if not any(place.parent.resolve().is_relative_to(Path(one).resolve()) for one in self.command.write):
                 raise InfrastructureError(f"{place} leads out of the folders of its job")
+            place.parent.mkdir(parents=True, exist_ok=True)
+            if place.is_dir() and not place.is_symlink():  # an empty one: what it held is gone
+                place.rmdir()
             (part / path.lstrip("/")).replace(place)
         shutil.rmtree(part, ignore_errors=True)
-        for path in read_model(self.folder / BROUGHT, Outputs).files.keys() - wanted.keys():
-            Path(path).unlink(missing_ok=True)
         write_atomic(self.folder / BROUGHT, data)
 
     def holds(self, place: Path, file: StoredFile) -> bool:

@@ -19,8 +19,8 @@ import time
 from functools import partial
 from pathlib import Path
 
-from tuneloop.core.errors import InfrastructureError, InvalidRequestError
-from tuneloop.core.files import write_atomic
+from tuneloop.core.errors import DamagedFileError, InfrastructureError, InvalidRequestError
+from tuneloop.core.files import read_bytes, write_atomic
 from tuneloop.core.job import ALIVE, CLAIM, Command, Exit
 from tuneloop.sandboxes import node_runner
 from tuneloop.sandboxes.cluster import NO_STORAGE
@@ -153,8 +153,8 @@ class Runner:
                 found[str(path)] = self.send_file(path, final or time.time() - written > SETTLED)
             except FileNotFoundError:
                 continue
-            except HubBusyError:
-                if final:
+            except (HubBusyError, DamagedFileError) as e:
+                if final and isinstance(e, HubBusyError):
                     raise
                 found |= {str(path): before} if before else {}
         return found
@@ -178,7 +178,7 @@ class Runner:
             if stored != before:
                 self.sender.send(path, stored)
             return stored
-        data = path.read_bytes()
+        data = read_bytes(path, 2 * SMALL, follow=False)  # the job may have put a link or a pipe there since
         stored = StoredFile(size=len(data), sha256=hashlib.sha256(data).hexdigest())
         if stored != before:
             self.sender.put(key_of(stored), data)

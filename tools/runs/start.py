@@ -10,7 +10,7 @@ from tuneloop.core.errors import InvalidRequestError, ToolError
 from tuneloop.core.files import read_json, write_json
 from tuneloop.core.layout import Home, RunFolder
 from tuneloop.core.locks import exclusive, is_locked
-from tuneloop.core.run_lease import find_holder, machine_of
+from tuneloop.core.run_lease import LOST, find_holder, machine_of
 from tuneloop.core.settings import Settings
 from tuneloop.sandboxes.detached import start_command_line, wait_accepted
 from tuneloop.tools.runs.request import RunRequest, fresh_name
@@ -19,7 +19,9 @@ from tuneloop.tools.runs.spec import command_words, spec_from_options
 # Work on a run in the background: the command line, detached; it outlives who asked, and refuses as in a terminal.
 
 LOG = "command.log"
-ACCEPT_SECONDS = 60.0  # until a request is taken or refused; what takes longer is still on its way
+ACCEPT_SECONDS = (
+    LOST + 30.0
+)  # until a request is taken or refused, a dead machine's lease waited for; else it is on its way
 WORKED = ("to go on: ", "report: ", "comparison: ")  # how the command line ends when it was not refused
 
 

@@ -140,7 +140,7 @@ def open_experiments(run: RunFolder, journal: Journal) -> tuple[OpenExperiment, 
     if not wanted:
         return ()
     jobs = dict[int, JobProgress]()
-    for event in events_backwards(run.events, TAIL, "job_progress"):
+    for event in events_backwards(run.events, TAIL * max(1, len(wanted)), "job_progress"):
         if isinstance(event, JobProgress):
             jobs.setdefault(event.experiment, event)
     at_work = is_worked_on(run.root)

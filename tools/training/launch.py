@@ -114,7 +114,7 @@ def how_to_split(run_tools: RunTools, folder: ExperimentFolder, kept: Path, out:
         return now
     begun = read_model(kept, Split)
     if not begun.sharding.startswith("zero"):  # whole states, which any number of processes can read
-        return now.model_copy(update={"sharding": begun.sharding if now.processes > 1 else DDP})
+        return now.model_copy(update={"sharding": begun.sharding if now.processes * now.nodes > 1 else DDP})
     if now.processes < begun.processes or now.nodes != begun.nodes:
         was, there = (f"{one.processes}{f' on each of {one.nodes} nodes' * (one.nodes > 1)}" for one in (begun, now))
         raise InfrastructureError(

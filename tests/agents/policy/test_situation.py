@@ -40,10 +40,17 @@ def test_the_source_that_is_wrong_is_told_from_those_that_it_contradicts() -> No
     assert 0.1 < found["numbers"] < found["receipts"]
 
 
-def test_two_that_contradict_each_other_are_doubted_alike() -> None:
-    found = contradicted_shares([source("a"), source("b")], [pair("a", "b", 0.5)])
-    assert found["a"] == pytest.approx(found["b"], abs=0.05)
-    assert min(found.values()) > 0.1
+@pytest.mark.parametrize("agreeing", [0.0, 0.1, 0.3, 0.5, 0.8])
+def test_two_that_contradict_each_other_are_doubted_alike(agreeing: float) -> None:
+    for first, second in ("ab", "ba"):
+        found = contradicted_shares([source("a"), source("b")], [pair(first, second, agreeing)])
+        assert found["a"] == found["b"] > 0.1
+
+
+def test_copies_do_not_confirm_each_other() -> None:
+    found = contradicted_shares([source("a"), source("b"), source("c")], [pair("a", "b", 1.0), pair("a", "c", 0.7)])
+    assert "b" not in found
+    assert found["a"] == found["c"]
 
 
 def test_who_shares_too_little_is_not_judged() -> None:

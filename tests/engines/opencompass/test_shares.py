@@ -33,7 +33,10 @@ def test_two_processes_give_the_answers_of_one(
     """Most likely answers and drawn ones, in forks of a worker; also where a batch is all there is."""
     drawn = asked.benchmark.model_copy(update={"temperature": 0.8, "top_p": 0.9})
     few = ItemSet("few", drawn, "validation", asked.items[:3])
-    sets = [asked, ItemSet("drawn", drawn, "validation", asked.items), few]
+    same = ItemSet(
+        "same", asked.benchmark, "validation", asked.items
+    )  # another name of one content: no share of its own
+    sets = [asked, ItemSet("drawn", drawn, "validation", asked.items), few, same]
     how = EvaluationConditions(batch_size=4)
     one, two = (evaluation_command(opencompass, weights(models), sets, tmp_path / n, how) for n in ("one", "two"))
     code, log = run_job(one)

@@ -130,5 +130,9 @@ def test_what_cannot_be_split_is_refused(
     monkeypatch.setattr(gpu_share, "find_device", lambda: device)
     monkeypatch.setattr(gpu_share, "lacks_deepspeed", lambda _: True)
     check_training_devices(spec, Settings())
+    # On nodes nobody knows how many GPUs a job will have.
+    there = {"TUNELOOP_GPU_MEMORY": "80000000000", "TUNELOOP_TRAIN_SHARDING": "fsdp", "TUNELOOP_DEVICE": "cuda"}
+    if device == "cuda":
+        check_training_devices(spec.model_copy(update={"executor": "slurm"}), Settings.model_validate(there))
     with pytest.raises(InvalidRequestError, match=text):
         check_training_devices(spec, Settings.model_validate(asked))

@@ -253,6 +253,37 @@ def test_results_come_checked_and_the_end_last(staged: Staged) -> None:
     assert read_model(staged.folder / "exit.json", Exit).ok
 
 
+def test_what_a_cut_fetch_has_left_is_not_believed(staged: Staged, monkeypatch: pytest.MonkeyPatch) -> None:
+    result = staged.work / "result"
+    staged.outputs(b"old", str(result))
+    with monkeypatch.context() as cut:
+        cut.setattr(shutil, "rmtree", lambda *_, **__: None)  # as if it had been killed before
+        cut.setattr(Path, "replace", lambda self, to: None if to == result else os.replace(self, to))
+        Incoming(staged.store.url, staged.folder, staged.home).bring_outputs()
+    assert any((staged.folder / node_files.PART).rglob("plan.json"))
+    staged.outputs(b"new", str(result))
+    staged.put("now/exit.json", Exit(code=0, reason="finished", seconds=1).model_dump_json().encode())
+    staged.bring()
+    assert result.read_bytes() == b"new"
+
+
+def test_a_file_may_become_a_folder_and_back(staged: Staged) -> None:
+    place = staged.work / "a"
+    for names in ([place], [place / "b"], [place]):
+        staged.outputs(b"x", *map(str, names))
+        Incoming(staged.store.url, staged.folder, staged.home).bring_outputs()
+        assert [path for path in staged.work.rglob("*") if path.is_file()] == names
+
+
+def test_a_refused_name_makes_no_folder(staged: Staged, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (staged.work / "link").symlink_to(tmp_path / "elsewhere")
+    staged.outputs(b"x", str(staged.work / "link" / "a" / "b"))
+    with pytest.raises(InfrastructureError, match="leads out of the folders of its job"):
+        staged.bring()
+    assert not any((tmp_path / "elsewhere").iterdir())
+
+
 @pytest.mark.parametrize(
     "name", ["/etc/x", "{work}/../x", "{work}", "{work}x/y", "work/x", "{work}/a\\b", "{work}//x", "{work}/./x"]
 )

@@ -63,6 +63,17 @@ def test_the_longest_row_is_known_with_the_data_report(tmp_path: Path, tiny: Pat
     assert longest_row(folder) is None
 
 
+def test_on_several_nodes_of_unknown_gpus_it_stays_split_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tiny: Path, llamafactory: Engine
+) -> None:
+    run_tools = run_of(tmp_path, tiny)
+    monkeypatch.setattr(RunTools, "devices", Devices(1, nodes=2))
+    folder, kept = experiment(run_tools, CONFIG), tmp_path / "split.json"
+    write_json(kept, {"sharding": "fsdp", "processes": 1, "nodes": 2, "asked": False})
+    (folder.model / "checkpoint-8").mkdir(parents=True)
+    assert how_to_split(run_tools, folder, kept, folder.model).sharding == "fsdp"
+
+
 @pytest.mark.parametrize(
     ("begun", "there", "now"),
     [
