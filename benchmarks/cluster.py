@@ -145,7 +145,7 @@ class Simulation:
             for module in (waiting, step, side_by_side, context):
                 patched.enter_context(patch.object(module, "time", clock))
             for module in (create_run, run_tools):
-                patched.enter_context(patch.object(module, "open_executor", opened))
+                patched.enter_context(patch.object(module, "open_nodes", opened))
             patched.enter_context(patch.object(waiting, "sleep_until_poll", self.sleep))
             patched.enter_context(patch.object(side_by_side, "wait", self.wait))
             patched.enter_context(patch.dict(planner.AGENTS, {"researcher": propose}))
