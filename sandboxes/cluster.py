@@ -171,6 +171,7 @@ class ClusterSandbox(ABC):
         self.kind: str = inner.kind
         self.powers: frozenset[Power] = inner.powers
         self.stop_seconds = LOST + 60.0
+        self.taken_back: dict[Path, float] = {}
 
     @property
     def note(self) -> str:
@@ -280,9 +281,18 @@ class ClusterSandbox(ABC):
             if time.monotonic() - self.scheduler.heard > self.patience:
                 raise InfrastructureError(f"{self.scheduler.problem}, then `tuneloop resume`")
             return JobStatus(state="running")
-        if seen or self._shows_life(folder):
+        alive = self._shows_life(folder)
+        if seen and seen.state == "RUNNING" and (folder / ALIVE).exists() and not alive:
+            self._take_back(folder)
+        if seen or alive:
             return JobStatus(state="running")
         return self._settle(folder)
+
+    def _take_back(self, folder: Path) -> None:
+        """Its node came back so fast that the scheduler has not missed it: it lists the job until it is told."""
+        if time.monotonic() - self.taken_back.get(folder, -LOST) >= LOST:
+            self.taken_back[folder] = time.monotonic()
+            self.scheduler.cancel(folder)
 
     def _shows_life(self, folder: Path) -> bool:
         """Whether it was handed over or ended a moment ago, or its runner gave a sign; by this machine's clock alone.

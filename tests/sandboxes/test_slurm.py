@@ -5,13 +5,15 @@ from __future__ import annotations
 import shlex
 import subprocess
 import sys
+import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from tuneloop.core.errors import InvalidRequestError
 from tuneloop.core.job import TICKET, Command, Limits
-from tuneloop.sandboxes import slurm
+from tuneloop.sandboxes import cluster, slurm
 from tuneloop.sandboxes.choose import open_sandbox
 from tuneloop.sandboxes.cluster import Ended, job_name
 from tuneloop.sandboxes.local import LocalSandbox
@@ -151,3 +153,24 @@ def test_a_job_runs_in_its_sandbox_below_apptainer(tmp_path: Path) -> None:
     assert log.startswith("inside") and "cat: " in log, "the sandbox is inside the image"
     end = sandbox.inner.poll(job).exit
     assert end is not None and (end.reason, end.code) == ("finished", 1)
+
+
+def test_a_job_that_is_listed_and_gives_no_sign_is_taken_back_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its node died and came back before Slurm missed it: Slurm would list it as running for ever."""
+    sandbox, folder, taken = SlurmSandbox(ProcessSandbox()), tmp_path / "job.1", list[Path]()
+    folder.mkdir()
+    for name in ("command.json", "claim", "cluster.txt", "alive"):
+        (folder / name).write_text("{}")
+    states = {"state": "SUSPENDED"}
+    monkeypatch.setattr(cluster, "LOST", 0.2)
+    listing = lambda **_: {job_name(folder): cluster.Seen("1", states["state"])}  # noqa: E731
+    monkeypatch.setattr(sandbox, "scheduler", SimpleNamespace(jobs=listing, cancel=taken.append))
+    sandbox.poll(folder)
+    time.sleep(0.5)
+    assert sandbox.poll(folder).state == "running"
+    assert taken == [], "it may go on one day"
+    states["state"] = "RUNNING"
+    assert [sandbox.poll(folder).state for _ in range(3)] == ["running"] * 3
+    assert taken == [folder]
