@@ -281,12 +281,12 @@ class ClusterSandbox(ABC):
             if time.monotonic() - self.scheduler.heard > self.patience:
                 raise InfrastructureError(f"{self.scheduler.problem}, then `tuneloop resume`")
             return JobStatus(state="running")
-        alive = self._shows_life(folder)
-        if seen and seen.state == "RUNNING" and (folder / ALIVE).exists() and not alive:
+        if seen is None and not self._shows_life(folder):
+            return self._settle(folder)
+        # Not asked of one that waits: its moment begins when the scheduler no longer has it.
+        if seen and seen.state == "RUNNING" and (folder / ALIVE).exists() and not self._shows_life(folder):
             self._take_back(folder)
-        if seen or alive:
-            return JobStatus(state="running")
-        return self._settle(folder)
+        return JobStatus(state="running")
 
     def _take_back(self, folder: Path) -> None:
         """Its node came back so fast that the scheduler has not missed it: it lists the job until it is told."""

@@ -172,5 +172,8 @@ def test_a_job_that_is_listed_and_gives_no_sign_is_taken_back_once(
     assert sandbox.poll(folder).state == "running"
     assert taken == [], "it may go on one day"
     states["state"] = "RUNNING"
+    sandbox.poll(folder)
+    assert taken == [], "it has a minute from now"
+    time.sleep(0.5)
     assert [sandbox.poll(folder).state for _ in range(3)] == ["running"] * 3
     assert taken == [folder]
