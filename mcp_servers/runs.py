@@ -185,9 +185,15 @@ class RunTools:
         found = self._run(run)
         status = run_status(found)
         known = status_facts(status)
-        shown = known.pop("experiments")
+        shown, open_ = known.pop("experiments"), known.pop("open")
         now = current_activity(found, status.state)
-        return mark_answer({**known, **now, "experiments": shown[-LAST:], "experiments_in_all": len(shown)})
+        lists = {
+            "open": open_[:LAST],
+            "open_in_all": len(open_),
+            "experiments": shown[-LAST:],
+            "experiments_in_all": len(shown),
+        }
+        return mark_answer({**known, **now, **lists})
 
     def steer(self, run: Run, text: Message) -> dict[str, Any]:
         """Tell (inform, ask) a run what the user wants from now on, as a command: `use lora_rank=32`, `more 2h`, `help`.
