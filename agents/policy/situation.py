@@ -251,7 +251,8 @@ async def read_situation(brief: Brief, tools: Toolbox) -> Situation:
     return Situation(brief, profiles[0].benchmark, tuple(sources), read_card(card, brief))
 
 
-LEAST_SHARED, COPIED = 20, 0.995  # questions that tell something; agreement that tells nothing
+LEAST_SHARED = 20  # questions that tell something
+COPIED = 0.995  # agreement on most of what a source has, that tells nothing
 ALIKE = 0.5  # of two wrong answers to a question: they come from the same mistake
 USUAL, TRUST = 0.9, 0.1  # right answers of a source of which nothing is known, and what that weighs beside an agreement
 
@@ -260,18 +261,23 @@ def contradicted_shares(sources: Sequence[SourceProfile], agreements: Sequence[A
     """Source → share of wrong answers by which its agreements with others are explained; without those that share nothing.
 
     Least squares: two sources agree where both are right, or wrong alike. Where a source has several replies a question, these
-    say how good they are, and what their vote leaves is what counts. Sources that always agree may be copies of each other,
-    which says nothing.
+    say how good they are, and what their vote leaves is what counts. A source that always agrees with another on most of its
+    questions may be a copy of it, which says nothing.
     """
     known = {s.name: s for s in sources}
-    pairs = [a for a in agreements if a.questions >= LEAST_SHARED and a.agreeing < COPIED]
-    pairs = [a for a in pairs if {a.first, a.second} <= {*known}]
+    pairs = [a for a in agreements if a.questions >= LEAST_SHARED and {a.first, a.second} <= {*known}]
+    pairs = [a for a in pairs if not may_be_copied(a, known[a.first], known[a.second])]
     right = {name: reply_accuracy(known[name]) for a in pairs for name in (a.first, a.second)}
     before = {name: (share, 1.0 if votes(known[name]) else TRUST) for name, share in right.items()}
     for _ in range(40):
         # All at once and by half: of two that contradict each other alone neither is believed for coming first.
         right = {name: (right[name] + _fitted(name, before[name], pairs, right)) / 2 for name in right}
     return {name: round(1 - (voted(share) if votes(known[name]) else share), 2) for name, share in right.items()}
+
+
+def may_be_copied(pair: Agreement, first: SourceProfile, second: SourceProfile) -> bool:
+    """Whether one has most of its questions from the other, or both from a third, with the answers."""
+    return pair.agreeing >= COPIED and pair.questions > min(first.sampled, second.sampled) / 2
 
 
 def _fitted(name: str, before: tuple[float, float], pairs: Sequence[Agreement], right: Mapping[str, float]) -> float:

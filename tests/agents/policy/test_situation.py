@@ -16,7 +16,7 @@ from tuneloop.core.profile import Agreement, SourceProfile
 
 def source(name: str, disagreeing: float = 0.0) -> SourceProfile:
     """With several replies a question where these disagree."""
-    facts: dict[str, Any] = {"name": name, "repeated": 1.0 if disagreeing else 0.0, "disagreeing": disagreeing}
+    facts: dict[str, Any] = {"name": name, "sampled": 200, "repeated": 1.0 if disagreeing else 0.0, "disagreeing": disagreeing}
     return SourceProfile.model_construct(**facts)
 
 
@@ -51,6 +51,13 @@ def test_copies_do_not_confirm_each_other() -> None:
     found = contradicted_shares([source("a"), source("b"), source("c")], [pair("a", "b", 1.0), pair("a", "c", 0.7)])
     assert "b" not in found
     assert found["a"] == found["c"]
+
+
+def test_two_that_share_a_part_and_always_agree_are_believed_against_a_third() -> None:
+    agreements = [pair("a", "b", 1.0, 60), pair("a", "c", 0.4, 60), pair("b", "c", 0.4, 60)]
+    found = contradicted_shares([source("a"), source("b"), source("c")], agreements)
+    assert found["c"] > 0.3
+    assert max(found["a"], found["b"]) < 0.1
 
 
 def test_who_shares_too_little_is_not_judged() -> None:
