@@ -98,7 +98,7 @@ def make_plan(spec: RunSpec, settings: Settings) -> Plan:
         reason=selection.reason if selection else "as asked",
         needs=(
             *engine_needs(spec, declared, settings),
-            model_need(spec.base_model, settings, declared[0], spec.timeout),
+            model_need(spec, settings, declared[0]),
             *(
                 benchmark_need(name, one, settings)
                 for name, one in zip(spec.measured, declared, strict=True)
@@ -120,12 +120,13 @@ def engine_needs(spec: RunSpec, declared: Sequence[Benchmark], settings: Setting
         yield Need("engine", name, "here" if there else "build")
 
 
-def model_need(name: str, settings: Settings, benchmark: Benchmark, timeout: float | None) -> Need:
+def model_need(spec: RunSpec, settings: Settings, benchmark: Benchmark) -> Need:
     """The base model."""
+    name = spec.base_model
     if name == AUTO:
         note = "in the order of what they promise; the first three that can be had are measured on a few items"
         try:
-            judged = judge_candidates(find_candidates(settings), benchmark, settings, timeout)
+            judged = judge_candidates(find_candidates(settings), benchmark, settings, spec)
             possible = ", ".join(one.name for one in possible_models(judged))
         except InvalidRequestError as e:
             return Need("base model", "none", "refuse", note=str(e))

@@ -6,7 +6,7 @@ import contextlib
 import contextvars
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TypeVar
@@ -69,7 +69,8 @@ class Context:
 
     `show`: to who watches the graph's stream; `interactive`: somebody is there and can be asked; `at_most`: seconds that this
     node may take, whatever the run's time; `holds_gpus`: no longer than the run's GPU-hours reach either. `slot`: the
-    experiment that this invocation of the graph is for, 0: the whole run; `all_results`: all experiments that are over count.
+    experiment that this invocation of the graph is for, 0: the whole run; `all_results`: all experiments that are over count;
+    `began`: when this node did.
     """
 
     run: RunFolder
@@ -81,6 +82,7 @@ class Context:
     holds_gpus: bool = False
     slot: int = 0
     all_results: bool = False
+    began: float = field(default_factory=time.monotonic)
 
     @cached_property
     def run_tools(self) -> RunTools:
@@ -110,6 +112,11 @@ class Context:
             return whole
         return known_journal(self.run, whole, self.state.experiment - window)
 
+    @property
+    def worked(self) -> float:
+        """Seconds since this node began."""
+        return time.monotonic() - self.began
+
     def seconds_left(self, since: float = 0.0) -> float | None:
         """Of the run's time, or of what this node may take, `since` seconds after it began; None: unlimited."""
         limit = seconds_limit(self.run, self.run_tools.spec)
@@ -119,7 +126,8 @@ class Context:
     def most(self, since: float = 0.0) -> float | None:
         """Seconds that this node may take from then on, whatever the run's time; GPU-hours go as jobs run, not as they wait."""
         left = None if self.seconds_limit is None else self.seconds_limit - since
-        held = device_seconds(self.run, self.run_tools.spec) if self.holds_gpus else None
+        spec = self.run_tools.spec
+        held = device_seconds(self.run, spec, spec.parallel if self.slot else 1) if self.holds_gpus else None
         return min((seconds for seconds in (left, held) if seconds is not None), default=None)
 
     def spent_of_limits(self, since: float = 0.0) -> list[SpendingLine]:
@@ -134,14 +142,14 @@ class Context:
 
     def clock(self) -> Callable[[], float | None]:
         """The same at any later moment of this node; what was added meanwhile counts. Files are looked at every few seconds."""
-        began = looked = time.monotonic()
-        left, every = self.seconds_left(), LOOK * self.run_tools.spec.parallel
+        looked = time.monotonic()
+        left, every = self.seconds_left(looked - self.began), LOOK * self.run_tools.spec.parallel
 
         def now() -> float | None:
             nonlocal looked, left
             at = time.monotonic()
             if at - looked >= every or (left is not None and left < at - looked):
-                looked, left = at, self.seconds_left(at - began)
+                looked, left = at, self.seconds_left(at - self.began)
             return None if left is None else left - (at - looked)
 
         return now

@@ -48,7 +48,7 @@ def step(name: str, node: Node, settings: Settings, failed: Failed = give_up) ->
             warn_near_limits(ctx)
             if name in GATED:
                 ask_for_more(ctx, partial(refused_limits, ctx))
-            update = _timed(replace(ctx, holds_gpus=name in HOLDING), name, node, failed)
+            update = _timed(replace(ctx, holds_gpus=name in HOLDING, began=time.monotonic()), name, node, failed)
             warn_near_limits(ctx, update["spent"] - state.spent)
             return update
 

@@ -48,7 +48,7 @@ def wait_for_job(
         warned |= _warn(ctx, job, status, warned)
         if now - looked >= every and ctx.state.spent >= 0:
             looked = now
-            warn_near_limits(ctx, now - began)
+            warn_near_limits(ctx, ctx.worked)
         if stopping_finding(status):
             return status
         try:
@@ -59,7 +59,7 @@ def wait_for_job(
             raise
         left = clock()
         if left is not None and left < 0:
-            first = ctx.first_limit(now - began)
+            first = ctx.first_limit(ctx.worked)
             stop()
             raise RecipeError(f"the run's {first} was over during {job}", culprit="environment")
         sleep_until_poll(ctx, now - began, proof)

@@ -43,9 +43,10 @@ SUBMITTING = "cluster.lock"  # held by who hands a job over
 SUBMIT_SECONDS = 30.0  # in which a job that was handed over shows up, and the end of one that has ended
 LOST = 60.0  # seconds without a sign of life after which a job that the scheduler no longer has is lost
 OFTEN, SELDOM = 2.0, 60.0  # seconds between two questions: as a rule, and where no answer comes
-NO_STORAGE = 75  # exit status of a runner that cannot use the storage
+NO_STORAGE, OTHER_VERSION = 75, 76  # exit statuses of a runner that cannot use the storage, or not read what is asked
 NODE_SAYS = {
-    f"exit status {NO_STORAGE}": "its node cannot use TUNELOOP_STORAGE: its credentials, AWS_ENDPOINT_URL and package are its own"
+    f"exit status {NO_STORAGE}": "its node cannot use TUNELOOP_STORAGE: its credentials, AWS_ENDPOINT_URL and package are its own",
+    f"exit status {OTHER_VERSION}": "its node has another version of tuneloop, which cannot read what this one asks of it",
 }
 UNSEEN = "its node may not see this folder, Python or tuneloop: right is a file system that nodes share"
 

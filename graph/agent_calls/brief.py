@@ -216,7 +216,7 @@ def spending_left(ctx: Context) -> dict[str, Any]:
     tokens = left.get("tokens")
     return {
         "gpu_hours_left": left.get("GPU-hours") if ctx.run_tools.device != "cpu" else None,
-        "gpus": devices(ctx.run, ctx.run_tools.spec),
+        "gpus": devices(ctx.run, ctx.run_tools.spec, ctx.run_tools.spec.parallel),
         "tokens_left": None if tokens is None else int(tokens),
         "money_left": left.get("money"),
         "usual": median_amounts(took) if took else None,

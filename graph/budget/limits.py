@@ -53,17 +53,17 @@ def spent_of_limits(run: RunFolder, spec: RunSpec, seconds: float) -> list[Spend
     )
 
 
-def devices(run: RunFolder, spec: RunSpec) -> int:
-    """GPUs that jobs of the run may hold at once: this machine's, or on nodes those of one job for each experiment."""
-    return gpu_count() if spec.executor == "local" else spec.parallel * node_gpus(run)
+def devices(run: RunFolder, spec: RunSpec, jobs: int) -> int:
+    """GPUs that so many jobs of the run may hold at once: all of this machine, or on nodes those of each job."""
+    return gpu_count() if spec.executor == "local" else jobs * node_gpus(run)
 
 
-def device_seconds(run: RunFolder, spec: RunSpec) -> float | None:
-    """Seconds for which jobs may still hold all these GPUs; None: unlimited. Jobs that wait for a node hold none."""
+def device_seconds(run: RunFolder, spec: RunSpec, jobs: int) -> float | None:
+    """Seconds for which so many jobs may still hold their GPUs; None: unlimited. Jobs that wait for a node hold none."""
     limit = current_limits(run, spec).gpu_hours
     if limit is None or not computes_on_gpus(run):
         return None
-    return (limit - sum(gpu_hours(run).values())) * 3600 / devices(run, spec)
+    return (limit - sum(gpu_hours(run).values())) * 3600 / devices(run, spec, jobs)
 
 
 def check_call_fits(run: RunFolder, entry: Entry) -> None:

@@ -68,7 +68,7 @@ def check_model_choice(spec: RunSpec, settings: Settings) -> None:
     """Raises InvalidRequestError where no base model is named and none could be chosen."""
     if spec.base_model == AUTO:
         benchmark = check_benchmark(spec.benchmark, settings)
-        possible_models(judge_candidates(find_candidates(settings), benchmark, settings, spec.timeout))
+        possible_models(judge_candidates(find_candidates(settings), benchmark, settings, spec))
 
 
 def check_prices(spec: RunSpec, settings: Settings, declared: list[Benchmark]) -> None:

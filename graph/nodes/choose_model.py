@@ -41,7 +41,7 @@ def chosen_model(ctx: Context, folder: BenchmarkFolder, engines: Sequence[Engine
     file = ctx.run.model_choice
     if not file.is_file():
         timeout = ctx.run_tools.spec.timeout
-        judged = judge_candidates(find_candidates(ctx.settings), folder.benchmark, ctx.settings, timeout)
+        judged = judge_candidates(find_candidates(ctx.settings), folder.benchmark, ctx.settings, ctx.run_tools.spec)
         budget = min(MOST, max(LEAST, SHARE * (timeout or MOST / SHARE)))
         say(f"choosing a base model: up to {PROBED} are measured, for {format_duration(budget)} at most", 0, 0)
         if ctx.run_tools.spec.executor != "local" and find_device() == "cuda" and not gpu_memory():

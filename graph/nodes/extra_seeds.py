@@ -48,7 +48,7 @@ def best_training(ctx: Context) -> Candidates:
         return trained_candidate(journal)
     if journal.best is None:
         return Candidates()
-    left, time_left = ctx.clock(), replace(ctx, holds_gpus=False).clock()
+    left = ctx.clock()
     recipes = journal.promoted[:RECIPES] if ctx.run_tools.spec.seeds > 1 else ()
     try:
         if recipes:
@@ -60,7 +60,7 @@ def best_training(ctx: Context) -> Candidates:
     values = {}
     for e in recipes:
         values[e.number] = [experiment_score(ctx.run, e.number).value]
-        for one, score in further_trainings(ctx, e.number, left, time_left):
+        for one, score in further_trainings(ctx, e.number, left):
             values[e.number].append(score.value)
             others = whole_scores(candidate_folder(ctx, one).scores, [guard.benchmark for guard in guard_specs(ctx)])
             loser = one
@@ -81,20 +81,13 @@ def trained_candidate(journal: Journal) -> Candidates:
 
 
 def further_trainings(
-    ctx: Context, experiment: int, left: Callable[[], float | None], time_left: Callable[[], float | None]
+    ctx: Context, experiment: int, left: Callable[[], float | None]
 ) -> Iterator[tuple[Candidate, Score]]:
-    """Further trainings of a recipe with their scores, as far as time and budget reach.
-
-    `left`: seconds, at any moment; `time_left`: the same, whatever GPU-hours are left.
-    """
+    """Further trainings of a recipe with their scores, as far as time and budget reach; `left`: seconds, at any moment."""
     for training in range(2, ctx.run_tools.spec.seeds + 1):
         if is_finish_requested(ctx.run):
             return
-        here = replace(
-            ctx.again(training),
-            state=ctx.state.model_copy(update={"experiment": experiment}),
-            seconds_limit=time_left(),
-        )
+        here = replace(ctx.again(training), state=ctx.state.model_copy(update={"experiment": experiment}))
         file = here.folder.scores
         alike = file.is_file() and shown_score(file).measured_with == measuring_conditions(ctx.run_tools)
         if file.is_file() and not alike and not has_weights(here.folder):

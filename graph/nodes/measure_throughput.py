@@ -31,7 +31,7 @@ def measure_throughput(ctx: Context) -> None:
 
     Without an end of the run nothing has to fit. A tiny model trains within seconds, less than measuring it would take.
     """
-    left = ctx.seconds_left()
+    left = ctx.seconds_left(ctx.worked)
     if ctx.run.throughput.is_file():
         remove_path(throughput_folder(ctx.run_tools).work)  # a kill may have come before that
         return
@@ -39,7 +39,7 @@ def measure_throughput(ctx: Context) -> None:
         return
     known = known_throughput(ctx.run_tools)
     try:
-        found = known or measure(replace(ctx, seconds_limit=SHARE * max(0.0, left), holds_gpus=False))
+        found = known or measure(replace(ctx, seconds_limit=ctx.worked + SHARE * max(0.0, left), holds_gpus=False))
     except RecipeError as e:
         text = f"how fast the base model trains could not be measured: plans start from a guess. {e}"
         ctx.emit(RecipeFailure(node="prepare", culprit="environment", text=text))

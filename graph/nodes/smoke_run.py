@@ -60,7 +60,7 @@ def memory_hint(ctx: Context) -> str:
 
 def training_seconds_left(ctx: Context) -> float | None:
     """Of the run's time less its evaluation, or of FT_FULL_TIMEOUT; None: unlimited."""
-    left = ctx.seconds_left()
+    left = ctx.seconds_left(ctx.worked)
     run = None if left is None else left - evaluation_seconds(ctx.run_tools)
     return min((max(0.0, s) for s in (run, ctx.settings.full_timeout) if s is not None), default=None)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -234,12 +235,13 @@ def test_time_that_is_over_ends_it(tmp_path: Path, train: Callable[..., Training
 def test_time_of_the_first_recipe_is_not_given_to_the_second_again(
     tmp_path: Path, train: Callable[..., Trainings], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ctx, now = run_of(tmp_path, THREE, trainings=2, timeout=200), [1000.0]
+    now = [1000.0]
+    ctx = replace(run_of(tmp_path, THREE, trainings=2, timeout=200), began=now[0])
     monkeypatch.setattr("tuneloop.graph.context.time.monotonic", lambda: now[0])
     left: list[float | None] = []
 
     def training(here: Context) -> None:
-        left.append(here.seconds_left())
+        left.append(here.seconds_left(here.worked))
         now[0] += 100
         write(here, Candidate(experiment=here.state.experiment, training=2), 10, 100)
 

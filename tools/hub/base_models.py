@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from tuneloop.core.catalog import Benchmark
 from tuneloop.core.errors import InvalidRequestError
 from tuneloop.core.formatting import format_duration, format_size
+from tuneloop.core.run_spec import RunSpec
 from tuneloop.core.settings import Settings
 from tuneloop.sandboxes.local import gpu_memory
 from tuneloop.tools.config.memory_estimate import Hardware, Recipe, estimate_memory
@@ -165,22 +166,23 @@ def _card_of(home: Path, name: str) -> Candidate | None:
 
 
 def judge_candidates(
-    candidates: Iterable[Candidate], benchmark: Benchmark, settings: Settings, timeout: float | None
+    candidates: Iterable[Candidate], benchmark: Benchmark, settings: Settings, spec: RunSpec
 ) -> list[JudgedModel]:
     """Each against memory, time, template and context; those that can be taken first, the most promising first.
 
     Raises InvalidRequestError where nobody says what memory the GPUs have.
     """
     device = find_device()
-    memory = training_memory(settings) if device == "cuda" else memory_limit(settings)
-    allowed = LONGEST if timeout is None else timeout / SHARE
+    memory = training_memory(settings, spec) if device == "cuda" else memory_limit(settings)
+    allowed = LONGEST if spec.timeout is None else spec.timeout / SHARE
     judged = [_judge(one, benchmark, settings, device, memory, allowed) for one in candidates]
     return sorted(judged, key=lambda one: (bool(one.refused), -one.rank, not one.here, one.name))
 
 
-def training_memory(settings: Settings) -> int:
-    """Bytes of a GPU, on the nodes where this machine has none. Raises InvalidRequestError where nobody says how many."""
-    found = settings.gpu_memory or max(gpu_memory().values(), default=0)
+def training_memory(settings: Settings, spec: RunSpec) -> int:
+    """Bytes of a GPU where jobs run. Raises InvalidRequestError where nobody says how many."""
+    here = max(gpu_memory().values(), default=0)
+    found = (here or settings.gpu_memory) if spec.executor == "local" else (settings.gpu_memory or here)
     if not found:
         raise InvalidRequestError(
             "no base model is named, and this machine sees no GPU by whose memory one could be chosen: right is --base-model "

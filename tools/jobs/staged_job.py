@@ -23,7 +23,7 @@ from tuneloop.core.errors import DamagedFileError, InfrastructureError, InvalidR
 from tuneloop.core.files import read_bytes, write_atomic
 from tuneloop.core.job import ALIVE, CLAIM, Command, Exit
 from tuneloop.sandboxes import node_runner
-from tuneloop.sandboxes.cluster import NO_STORAGE
+from tuneloop.sandboxes.cluster import NO_STORAGE, OTHER_VERSION
 from tuneloop.sandboxes.local import LocalSandbox
 from tuneloop.tools.hub.http import HubBusyError, with_retries
 from tuneloop.tools.hub.object_storage import Storage
@@ -212,10 +212,17 @@ def open_root(root: Path) -> None:
         ) from e
 
 
+class OtherVersionError(InfrastructureError):
+    """What is asked cannot be read."""
+
+
 def read_job(storage: Storage) -> StagedJob | None:
     """What is asked; None where nobody asks for it any more. Raises InvalidRequestError, InfrastructureError."""
     data = with_retries(lambda: storage.read_whole("job.json", LARGEST))
-    return None if data is None else parse(StagedJob, data, storage)
+    try:
+        return None if data is None else parse(StagedJob, data, storage)
+    except InfrastructureError as e:
+        raise OtherVersionError(f"{e}: right is the same version of tuneloop on all machines") from e
 
 
 def claimed(storage: Storage, command: Command) -> bool:
@@ -225,7 +232,7 @@ def claimed(storage: Storage, command: Command) -> bool:
 
 
 def main(url: str, attempt: str, home: str, place: str, kind: str, memory: str = "") -> None:
-    """Run the job to its end; exit status 0 when that is sent or the job is another one's, 75 where the storage cannot be used."""
+    """Run the job to its end; exit status 0 when that is sent or the job is another one's, else as `NODE_SAYS` tells."""
     root, folder, storage = Path(home), Path(place), job_storage(url, attempt)
     try:
         job = read_job(storage)
@@ -235,7 +242,7 @@ def main(url: str, attempt: str, home: str, place: str, kind: str, memory: str =
         runner.begin()
     except (InvalidRequestError, InfrastructureError, OSError) as e:
         sys.stderr.write(f"{os.uname().nodename}: {e}\n")
-        sys.exit(NO_STORAGE)
+        sys.exit(OTHER_VERSION if isinstance(e, OtherVersionError) else NO_STORAGE)
     run(runner, kind, memory)
 
 

@@ -16,7 +16,12 @@ from tuneloop.core.profile import Agreement, SourceProfile
 
 def source(name: str, disagreeing: float = 0.0) -> SourceProfile:
     """With several replies a question where these disagree."""
-    facts: dict[str, Any] = {"name": name, "sampled": 200, "repeated": 1.0 if disagreeing else 0.0, "disagreeing": disagreeing}
+    facts: dict[str, Any] = {
+        "name": name,
+        "sampled": 200,
+        "repeated": 1.0 if disagreeing else 0.0,
+        "disagreeing": disagreeing,
+    }
     return SourceProfile.model_construct(**facts)
 
 

@@ -128,18 +128,28 @@ def test_gpu_hours_that_are_granted_while_a_job_runs_hold_for_it(
     left, hour = ctx.clock(), 3600 / gpu_count()
     assert ctx.seconds_left() == hour
     append_row(run.directives, Directive(id="1", text="…", command=Extend(gpu_hours=2)))
-    assert ctx.seconds_left() == left() == 3 * hour
+    assert ctx.seconds_left() == pytest.approx(left(), abs=1) == 3 * hour
     assert replace(ctx, seconds_limit=50.0).seconds_left() == 50
     assert (ctx.first_limit(), replace(ctx, holds_gpus=False).seconds_left()) == ("GPU time", None)
     write_json(run.setup, {"device": "cpu"})
     assert ctx.seconds_left() is None
 
 
+def test_the_time_of_a_node_is_not_given_to_each_of_its_jobs(tmp_path: Path) -> None:
+    ctx = Context(made(tmp_path, timeout=100), Settings(FT_FILE_PATH=tmp_path), State(run_id="r1", spent=20))
+    assert ctx.clock()() == pytest.approx(80, abs=1)
+    later = replace(ctx, began=ctx.began - 30)
+    assert later.clock()() == pytest.approx(50, abs=1)
+    assert replace(later, seconds_limit=40).clock()() == pytest.approx(10, abs=1)
+    assert later.without_deadline().clock()() == float("inf")
+
+
 def test_a_job_on_a_node_may_go_on_for_its_own_gpus_from_when_it_began_there(tmp_path: Path) -> None:
     run = made(tmp_path, max_gpu_hours=4, parallel=8, executor="slurm")
     write_json(run.setup, {"device": "cuda"})
-    ctx = Context(run, Settings(FT_FILE_PATH=tmp_path), State(run_id="r1", experiment=1), holds_gpus=True)
+    ctx = Context(run, Settings(FT_FILE_PATH=tmp_path), State(run_id="r1", experiment=1), holds_gpus=True, slot=1)
     assert ctx.seconds_left() == ctx.seconds_left(since=1000) == 4 * 3600 / 8, "no job has said how many GPUs it gets"
+    assert replace(ctx, slot=0).seconds_left() == 4 * 3600, "at the end of the run one job follows another"
     job = run.experiment(1).jobs / "train.1"
     write_json(job / "command.json", {"argv": ["x"], "cwd": "/"})
     (job / TICKET).write_text("7")

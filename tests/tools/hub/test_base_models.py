@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -34,8 +35,9 @@ def wordproblems(settings: Settings) -> Benchmark:
     return check_benchmark("wordproblems", settings)
 
 
-def judged_by_name(settings: Settings, benchmark: Benchmark, timeout: float | None) -> dict[str, JudgedModel]:
-    return {one.name: one for one in judge_candidates(find_candidates(settings), benchmark, settings, timeout)}
+def judged_by_name(settings: Settings, benchmark: Benchmark, **asked: Any) -> dict[str, JudgedModel]:
+    spec = RunSpec(benchmark="b", base_model=AUTO, **asked)
+    return {one.name: one for one in judge_candidates(find_candidates(settings), benchmark, settings, spec)}
 
 
 def test_the_list_says_the_sizes_of_the_shipped_model() -> None:
@@ -55,22 +57,25 @@ def test_on_nodes_the_memory_of_their_gpus_decides(
     monkeypatch.setattr(base_models, "find_device", lambda: "cuda")
     monkeypatch.setattr(base_models, "gpu_memory", dict)
     told = Settings(FT_FILE_PATH=tmp_path, TUNELOOP_GPU_MEMORY=str(80 << 30))
-    assert not judged_by_name(told, wordproblems, None)["Qwen/Qwen2.5-7B-Instruct"].refused
+    assert not judged_by_name(told, wordproblems, executor="slurm")["Qwen/Qwen2.5-7B-Instruct"].refused
     small = Settings(FT_FILE_PATH=tmp_path, TUNELOOP_GPU_MEMORY=str(2 << 30))
-    assert "there are 2.1 GB" in judged_by_name(small, wordproblems, None)["Qwen/Qwen2.5-7B-Instruct"].refused
+    assert "there are 2.1 GB" in judged_by_name(small, wordproblems, executor="ray")["Qwen/Qwen2.5-7B-Instruct"].refused
+    monkeypatch.setattr(base_models, "gpu_memory", lambda: {0: 80 << 30})
+    assert not judged_by_name(small, wordproblems)["Qwen/Qwen2.5-7B-Instruct"].refused, "jobs run here"
+    monkeypatch.setattr(base_models, "gpu_memory", dict)
     with pytest.raises(InvalidRequestError, match=r"right is --base-model FOLDER\|ID, .* or TUNELOOP_GPU_MEMORY"):
-        judged_by_name(Settings(FT_FILE_PATH=tmp_path), wordproblems, None)
+        judged_by_name(Settings(FT_FILE_PATH=tmp_path), wordproblems)
 
 
 def test_memory_time_and_context_refuse(settings: Settings, wordproblems: Benchmark) -> None:
-    found = judged_by_name(settings, wordproblems, None)
+    found = judged_by_name(settings, wordproblems)
     assert "there are 8.6 GB" in found["Qwen/Qwen2.5-7B-Instruct"].refused
     assert not found["smollm2"].refused
-    hurried = judged_by_name(settings, wordproblems, 300.0)
+    hurried = judged_by_name(settings, wordproblems, timeout=300.0)
     assert "an experiment may take" in hurried["smollm2"].refused
     assert not hurried["tiny"].refused
     long_answers = wordproblems.model_copy(update={"max_new_tokens": 600})
-    assert "512 positions" in judged_by_name(settings, long_answers, None)["tiny"].refused
+    assert "512 positions" in judged_by_name(settings, long_answers)["tiny"].refused
 
 
 def test_models_in_the_home_take_part_with_their_licence(settings: Settings, wordproblems: Benchmark) -> None:
@@ -81,14 +86,14 @@ def test_models_in_the_home_take_part_with_their_licence(settings: Settings, wor
     broken = settings.home.models / "me" / "broken"
     broken.mkdir()
     (broken / "manifest.json").write_text("{}")
-    found = judged_by_name(settings, wordproblems, None)
+    found = judged_by_name(settings, wordproblems)
     assert (found["me/mine"].licence, found["me/mine"].refused, found["me/mine"].here) == ("mit", "", True)
     assert "me/broken" not in found
     config = json.loads((own / "tokenizer_config.json").read_text())
     config.pop("chat_template", None)
     (own / "tokenizer_config.json").write_text(json.dumps(config))
     (own / "chat_template.jinja").unlink()
-    assert judged_by_name(settings, wordproblems, None)["me/mine"].refused == "it has no chat template"
+    assert judged_by_name(settings, wordproblems)["me/mine"].refused == "it has no chat template"
 
 
 def judged(name: str, parameters: int, value: float | None = None, refused: str = "") -> JudgedModel:
@@ -116,7 +121,7 @@ def test_a_run_that_could_choose_no_model_is_refused_before_it_begins(settings: 
     with pytest.raises(InvalidRequestError, match=said):
         create_run_folder(short, settings)
     assert not settings.home.runs.exists()
-    need = model_need(AUTO, settings, check_benchmark("gsm8k", settings), 60.0)
+    need = model_need(short, settings, check_benchmark("gsm8k", settings))
     assert (need.name, need.action) == ("none", "refuse")
 
 

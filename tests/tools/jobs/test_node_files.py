@@ -186,6 +186,17 @@ class TestOnANode:
         assert wait(sandbox, folder).reason == "failed_to_start"
         assert f"{name} does not have the hash" in (folder / "log.txt").read_text()
 
+    def test_a_node_with_another_version_is_said_in_a_line(
+        self, sandbox: ClusterSandbox, command: Callable[..., Command], home: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        class Newer(StagedJob):
+            asked: int = 1
+
+        monkeypatch.setattr(node_files, "StagedJob", Newer)
+        folder = launch(sandbox, home / "jobs", "newer", command("print(1)"))
+        assert wait(sandbox, folder).reason == "failed_to_start"
+        assert "before it began: its node has another version of tuneloop" in (folder / "log.txt").read_text()
+
     @pytest.mark.soak
     def test_a_node_without_the_storage_is_said_in_a_line(
         self, nodes: Nodes, sandbox: ClusterSandbox, command: Callable[..., Command], home: Path
