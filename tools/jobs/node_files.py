@@ -29,7 +29,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from tuneloop.core.errors import InfrastructureError, InvalidRequestError
 from tuneloop.core.files import digest, read_model, read_text, write_atomic
@@ -56,7 +56,9 @@ PATIENCE = 300.0  # seconds without an answer of the storage, after which a run 
 
 
 class StagedJob(BaseModel):
-    """`job.json`. Paths are absolute; `folders` are made, also empty."""
+    """`job.json`. Paths are absolute; `folders` are made, also empty. A node with another version may not guess."""
+
+    model_config = ConfigDict(extra="forbid")
 
     command: Command
     files: dict[str, StoredFile]
