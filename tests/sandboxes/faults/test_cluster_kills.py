@@ -1,4 +1,4 @@
-"""Random kills of all that takes part in jobs on a cluster: nothing is lost, and an attempt never writes beside another.
+"""Random kills of all that takes part in jobs on a cluster, and full disks: nothing is lost, no attempt writes beside another.
 
 A failure ends with its seed; `FAULT_SEED=N` tries the same again.
 """
@@ -13,7 +13,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -195,6 +195,17 @@ def kill_controller(storm: Storm) -> bool:
     return True
 
 
+def fill_disk(storm: Storm) -> bool:
+    """No file of a job's folder can grow for a while, on nodes and here; what the jobs themselves write is elsewhere."""
+    ballast = storm.root / "jobs" / "ballast"
+    with suppress(OSError), ballast.open("wb", buffering=0) as file:
+        while True:
+            file.write(bytes(1 << 12))
+    storm.moment()
+    ballast.unlink()
+    return True
+
+
 def end_driver(storm: Storm) -> bool:
     """`resume` comes a while later."""
     assert storm.driver is not None
@@ -229,6 +240,7 @@ KINDS: dict[str, Callable[[Storm], bool]] = {
     "job": lambda storm: kill(storm.one_of(JOB)),
     "cancelled": cancel,
     "driver": end_driver,
+    "disk full": fill_disk,
 }
 OFTEN = ("runner", "supervisor", "job", "cancelled", "driver")
 
@@ -244,6 +256,18 @@ def check_beats(work: Path) -> int:
         again = who != other and following == step  # killed after its beat, before it was saved
         assert again or following == step + 1, f"{work}: step {following} came after step {step}"
     return len(changes)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Iterator[Path]:
+    """With a small disk of its own for the folders of jobs."""
+    disk = tmp_path / "jobs"
+    disk.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64m", "faults", disk], check=True)
+    try:
+        yield tmp_path
+    finally:
+        subprocess.run(["umount", "-l", disk], check=True)
 
 
 def weather(nodes: Cluster, root: Path, kills: int) -> None:
@@ -273,11 +297,11 @@ def weather(nodes: Cluster, root: Path, kills: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("executor", ["slurm", pytest.param("ray", marks=pytest.mark.soak)])  # its daemons start slowly
-def test_eight_kills(find_nodes: Callable[[str], Cluster], executor: str, tmp_path: Path) -> None:
-    weather(find_nodes(executor), tmp_path, 8)
+def test_eight_kills(find_nodes: Callable[[str], Cluster], executor: str, root: Path) -> None:
+    weather(find_nodes(executor), root, 8)
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("executor", CLUSTERS)
-def test_a_hundred_kills(find_nodes: Callable[[str], Cluster], executor: str, tmp_path: Path) -> None:
-    weather(find_nodes(executor), tmp_path, 100)
+def test_a_hundred_kills(find_nodes: Callable[[str], Cluster], executor: str, root: Path) -> None:
+    weather(find_nodes(executor), root, 100)
