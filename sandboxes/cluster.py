@@ -133,8 +133,8 @@ class NodeFiles(Protocol):
     def check(self) -> None:
         """They can be sent at all. Raises InvalidRequestError."""
 
-    def send(self, folder: Path, command: Command) -> None:
-        """Make a job and all that it reads available to nodes."""
+    def send(self, folder: Path, command: Command) -> float:
+        """Make a job and all that it reads available to nodes; seconds that fetching and sending may take there."""
 
     def words(self, folder: Path) -> tuple[str, ...]:
         """Arguments for Python that run the job on a node, without sandbox and memory."""
@@ -225,7 +225,7 @@ class ClusterSandbox(ABC):
 
     def _hand_over(self, folder: Path, command: Command) -> None:
         if self.files:
-            self.files.send(folder, command)
+            command = with_more_time(command, self.files.send(folder, command))
         write_atomic(folder / TICKET, "")
         try:
             number = self.submit(folder, command)
@@ -378,6 +378,14 @@ def number_of(folder: Path) -> str:
 def job_name(folder: Path) -> str:
     """A job's name at the scheduler: the same for the same folder."""
     return f"tuneloop-{hashlib.sha256(os.path.realpath(folder).encode()).hexdigest()[:20]}"
+
+
+def with_more_time(command: Command, seconds: float) -> Command:
+    """As a scheduler is asked for it; the job's own limit is that of `command.json`."""
+    if command.limits.seconds is None:
+        return command
+    longer = command.limits.model_copy(update={"seconds": command.limits.seconds + seconds})
+    return command.model_copy(update={"limits": longer})
 
 
 def write_end(folder: Path, reason: EndReason, code: int = -9) -> None:

@@ -51,6 +51,7 @@ M = TypeVar("M", bound=BaseModel)
 RUNNER = "tuneloop.tools.jobs.staged_job"
 BROUGHT, PART = "outputs.json", ".incoming"  # in a job's folder
 LARGEST = 1 << 28  # bytes of a list of files
+SLOW = 10e6  # bytes a second with which a node is expected to fetch, and to send as much again
 LOOK = 2.0  # seconds between two looks at what the node has sent
 PATIENCE = 300.0  # seconds without an answer of the storage, after which a run pauses
 
@@ -103,14 +104,19 @@ def input_storage(url: str) -> Storage:
     return Storage(f"{url}/nodes")
 
 
-def fetch(storage: Storage, files: dict[str, StoredFile], part: Path) -> None:
-    """Fetch contents into `part`, under the given names, each checked. Raises InvalidRequestError, InfrastructureError, OSError."""
+def fetch(
+    storage: Storage, files: dict[str, StoredFile], part: Path, say: Callable[[int, int], None] = lambda *_: None
+) -> None:
+    """Fetch contents into `part`, under the given names, each checked; `say(done, total)` in megabytes.
+
+    Raises InvalidRequestError, InfrastructureError, OSError.
+    """
     if not files:
         return
     rows = tuple(RemoteFile(path=name, size=file.size, sha256=file.sha256) for name, file in files.items())
     commit = digest(*map(str, rows))  # what another list has left in `part` is not believed
     hub = ObjectHub(storage, lambda _: HubListing(commit=commit, files=rows), key_of)
-    download_files(hub, HubRequest(f"files at {storage.url}", "run", commit), part, lambda *_: None)
+    download_files(hub, HubRequest(f"files at {storage.url}", "run", commit), part, say)
 
 
 def is_below(path: str, folders: tuple[str, ...]) -> bool:
@@ -284,18 +290,18 @@ class StorageFiles:
         except HubBusyError as e:
             raise InvalidRequestError(f"TUNELOOP_NODE_FILES=storage: {e}") from e
 
-    def send(self, folder: Path, command: Command) -> None:
+    def send(self, folder: Path, command: Command) -> float:
         """Contents first, then `job.json`. Raises InfrastructureError."""
         if not folder.is_relative_to(self.home.root.absolute()):
             raise InfrastructureError(f"{folder} does not lie below FT_FILE_PATH, and nodes share no files")
         if not (folder / ATTEMPT).exists():
             write_atomic(folder / ATTEMPT, f"{job_name(folder)}-{secrets.token_hex(8)}")
         try:
-            with_retries(lambda: self._send(folder, command))
+            return with_retries(lambda: self._send(folder, command))
         except (InvalidRequestError, OSError) as e:
             raise InfrastructureError(f"{folder.name} cannot be sent to nodes: {e}") from e
 
-    def _send(self, folder: Path, command: Command) -> None:
+    def _send(self, folder: Path, command: Command) -> float:
         paths, folders = needed_files(command, self.home)
         sender = Sender(input_storage(self.url))
 
@@ -312,6 +318,7 @@ class StorageFiles:
         attempt.put("now/sent", b"-")
         job = StagedJob(command=command, files=files, folders=tuple(folders))
         attempt.put("job.json", json.dumps(job.model_dump(mode="json")).encode())
+        return 2 * sum(file.size for file in files.values()) / SLOW
 
     def storage(self, folder: Path) -> Storage:
         """Where the attempt lies."""

@@ -13,6 +13,7 @@ import json
 import os
 import secrets
 import shutil
+import signal
 import sys
 import threading
 import time
@@ -115,10 +116,16 @@ class Runner:
         """What this node does not have yet."""
         cache, part = self.root / OBJECTS, self.folder / PART
         cache.mkdir(exist_ok=True)
-        fetch(self.inputs, {f.sha256: f for f in self.job.files.values() if not (cache / f.sha256).exists()}, part)
+        missing = {f.sha256: f for f in self.job.files.values() if not (cache / f.sha256).exists()}
+        fetch(self.inputs, missing, part, self.raise_if_stopped)
         for file in part.iterdir() if part.exists() else ():
             file.replace(cache / file.name)
         shutil.rmtree(part, ignore_errors=True)
+
+    def raise_if_stopped(self, done: int, total: int) -> None:
+        """Raises InfrastructureError."""
+        if self.grace:
+            raise InfrastructureError(f"stopped when {done} of {total} MB were fetched")
 
     def place(self, path: Path, file: StoredFile, *, copy: bool) -> None:
         """A file for the job: one that it may change is its own, others are links to what this node keeps."""
@@ -262,8 +269,11 @@ def run(runner: Runner, kind: str, memory: str) -> None:
 
 def refuse(runner: Runner, error: Exception) -> None:
     """The job did not begin, and its log says why."""
-    end = Exit(code=127, reason="failed_to_start", seconds=0.0).model_dump_json()
-    for name, text in (("log.txt", f"{os.uname().nodename}: {error}\n"), ("exit.json", end)):
+    if runner.grace:
+        end = Exit(code=-signal.SIGTERM, reason="stopped", seconds=0.0)
+    else:
+        end = Exit(code=127, reason="failed_to_start", seconds=0.0)
+    for name, text in (("log.txt", f"{os.uname().nodename}: {error}\n"), ("exit.json", end.model_dump_json())):
         with_retries(partial(runner.sender.put, f"now/{name}", text.encode()))
 
 

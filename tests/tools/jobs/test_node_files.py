@@ -9,6 +9,7 @@ import json
 import os
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 import threading
@@ -229,6 +230,12 @@ class Staged:
         """As a node does."""
         self.store.put(f"{self.below}/{key}", data)
 
+    def get(self, key: str) -> bytes:
+        """What the node has written."""
+        found = Storage(self.store.url).read_whole(f"{self.below}/{key}", 1 << 20)
+        assert found is not None
+        return found
+
     def outputs(self, content: bytes, *names: str) -> None:
         """A list of files that all have this content, which is kept."""
         made = {"size": len(content), "sha256": hashlib.sha256(content).hexdigest()}
@@ -303,6 +310,28 @@ def test_a_name_that_lies_elsewhere_is_refused(staged: Staged, name: str) -> Non
     with pytest.raises(InfrastructureError, match="lies in no folder of its job"):
         staged.bring()
     assert {p.name for p in staged.work.iterdir()} == {"kept", "old"}
+
+
+def test_a_job_that_is_stopped_while_its_files_are_fetched_does_not_begin(staged: Staged) -> None:
+    words = StorageFiles(staged.store.url, staged.home).words(staged.folder)
+    staged.home.root.rename(staged.home.root.with_name("elsewhere"))  # nodes do not see it
+    staged.put("stop", b"5")
+    subprocess.run([sys.executable, *words, "process"], check=True, timeout=60)
+    end = Exit.model_validate_json(staged.get("now/exit.json"))
+    assert (end.reason, end.code) == ("stopped", -signal.SIGTERM)
+    assert "stopped when 0 of 1 MB were fetched" in staged.get("now/log.txt").decode()
+    assert not staged.work.exists()
+
+
+def test_a_scheduler_is_asked_for_the_time_that_files_take(staged: Staged) -> None:
+    with (staged.work / "weights").open("wb") as file:
+        file.truncate(50_000_000)
+    asked = Command(argv=("/bin/true",), cwd=str(staged.work), write=(str(staged.work),), limits=Limits(seconds=60))
+    more = StorageFiles(staged.store.url, staged.home).send(staged.home.root / "jobs" / "two.1", asked)
+    assert more == pytest.approx(10, abs=0.1)
+    assert cluster.with_more_time(asked, more).limits.seconds == pytest.approx(70, abs=0.1)
+    endless = asked.model_copy(update={"limits": Limits()})
+    assert cluster.with_more_time(endless, more) == endless
 
 
 def test_a_damaged_result_and_one_behind_a_link_are_refused(staged: Staged, tmp_path: Path) -> None:
