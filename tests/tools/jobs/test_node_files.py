@@ -187,6 +187,7 @@ class TestOnANode:
         assert wait(sandbox, folder).reason == "failed_to_start"
         assert f"{name} does not have the hash" in (folder / "log.txt").read_text()
 
+    @pytest.mark.soak
     def test_a_node_with_another_version_is_said_in_a_line(
         self, sandbox: ClusterSandbox, command: Callable[..., Command], home: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
