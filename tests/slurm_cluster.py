@@ -141,6 +141,12 @@ class Cluster:
         done = subprocess.run(argv, env={**os.environ, **self.env}, capture_output=True, text=True, check=False)
         return done.stdout
 
+    def told(self) -> str:
+        """Its nodes and jobs, and the last words of daemons that have ended."""
+        asked = (self.ask("sinfo", "-N", "-l"), self.ask("squeue", "-l"))
+        ended = [name for name, process in self.processes.items() if process.poll() is not None]
+        return "\n".join([*asked, *(f"{name}: {(self.root / f'{name}.out').read_text()[-500:]}" for name in ended)])
+
     def wait_until_idle(self) -> None:
         """Every node can take jobs."""
         end = time.monotonic() + 60

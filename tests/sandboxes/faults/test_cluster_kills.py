@@ -26,6 +26,7 @@ from tests.ray_cluster import Cluster as RayCluster
 from tests.waiting import until
 from tuneloop.core.job import Command, Exit, Limits
 from tuneloop.sandboxes.cluster import job_name
+from tuneloop.sandboxes.jobs import newest_attempt
 from tuneloop.sandboxes.process_tree import descendants
 
 from ..conftest import CLUSTERS, Cluster
@@ -103,6 +104,12 @@ class Storm:
         """Nothing is left to do for the driver, which lives."""
         self.drive()
         return not self.open_jobs()
+
+    def told(self) -> str:
+        """The newest attempts of jobs that are not done, with the files of each."""
+        open_ = [file.stem for file in self.root.glob("*.json") if not file.with_suffix(".done").exists()]
+        newest = [attempt for name in open_ if (attempt := newest_attempt(self.root / "jobs", name))]
+        return "\n".join(f"{job_name(one)} {one.name}: {sorted(p.name for p in one.iterdir())}" for one in newest)
 
     def one_of(self, mark: str) -> list[int]:
         """A process whose command line has `mark` and a path of these jobs, or none."""
@@ -279,6 +286,7 @@ def weather(nodes: Cluster, root: Path, kills: int) -> None:
         storm.blow(kills)
     except BaseException as e:
         e.add_note(f"FAULT_SEED={SEED}: {dict(storm.killed)}; {(root / 'driver.log').read_text()[-1000:]}")
+        e.add_note(f"{nodes.told()}\n{storm.told()}")
         raise
     finally:
         if storm.driver is not None:
