@@ -42,6 +42,7 @@ OUTPUT = "cluster.out"  # what the runner and its shell print
 SUBMITTING = "cluster.lock"  # held by who hands a job over
 SUBMIT_SECONDS = 30.0  # in which a job that was handed over shows up, and the end of one that has ended
 LOST = 60.0  # seconds without a sign of life after which a job that the scheduler no longer has is lost
+BEGINS = 900.0  # the same of one that runs there and gave no first sign: its node may have to fetch an image
 OFTEN, SELDOM = 2.0, 60.0  # seconds between two questions: as a rule, and where no answer comes
 NO_STORAGE, OTHER_VERSION = 75, 76  # exit statuses of a runner that cannot use the storage, or not read what is asked
 NODE_SAYS = {
@@ -284,10 +285,15 @@ class ClusterSandbox(ABC):
             return JobStatus(state="running")
         if seen is None and not self._shows_life(folder):
             return self._settle(folder)
-        # Not asked of one that waits: its moment begins when the scheduler no longer has it.
-        if seen and seen.state == "RUNNING" and (folder / ALIVE).exists() and not self._shows_life(folder):
+        if seen and self._is_gone(folder, seen):
             self._take_back(folder)
         return JobStatus(state="running")
+
+    def _is_gone(self, folder: Path, seen: Seen) -> bool:
+        """Whether it runs only by the scheduler's word; one that waits or is suspended has all its time before it."""
+        running, begun = seen.state == "RUNNING", (folder / ALIVE).exists()
+        sign = newest_change(folder) if begun else 1.0
+        return not shows_life(folder / TICKET, sign if running else 0.0, LOST if begun else BEGINS) and running
 
     def _take_back(self, folder: Path) -> None:
         """Its node came back so fast that the scheduler has not missed it: it lists the job until it is told."""

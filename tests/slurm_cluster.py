@@ -141,6 +141,11 @@ class Cluster:
         done = subprocess.run(argv, env={**os.environ, **self.env}, capture_output=True, text=True, check=False)
         return done.stdout
 
+    def resume_nodes(self) -> None:
+        """As an administrator does where a controller that forgot has drained a node: it gives numbers of jobs again."""
+        for name in set(self.ask("sinfo", "-h", "-N", "-t", "drain", "-o", "%N").split()):
+            self.ask("scontrol", "update", f"NodeName={name}", "State=RESUME")
+
     def told(self) -> str:
         """Its nodes and jobs, and the last words of daemons that have ended."""
         asked = (self.ask("sinfo", "-N", "-l"), self.ask("squeue", "-l"))

@@ -177,3 +177,28 @@ def test_a_job_that_is_listed_and_gives_no_sign_is_taken_back_once(
     time.sleep(0.5)
     assert [sandbox.poll(folder).state for _ in range(3)] == ["running"] * 3
     assert taken == [folder]
+
+
+def test_one_that_is_listed_as_running_and_never_begins_is_taken_back_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its node died before the first sign; another may only have to fetch an image."""
+    sandbox, folder, taken = SlurmSandbox(ProcessSandbox()), tmp_path / "job.1", list[Path]()
+    folder.mkdir()
+    for name in ("command.json", "cluster.txt"):
+        (folder / name).write_text("{}")
+    states = {"state": "PENDING"}
+    monkeypatch.setattr(cluster, "SUBMIT_SECONDS", 0.0)
+    monkeypatch.setattr(cluster, "LOST", 0.1)
+    monkeypatch.setattr(cluster, "BEGINS", 0.5)
+    listing = lambda **_: {job_name(folder): cluster.Seen("1", states["state"])}  # noqa: E731
+    monkeypatch.setattr(sandbox, "scheduler", SimpleNamespace(jobs=listing, cancel=taken.append))
+    for waits, gone in (("PENDING", []), ("RUNNING", []), ("PENDING", [])):
+        states["state"] = waits
+        assert sandbox.poll(folder).state == "running"
+        time.sleep(0.3)
+        assert (sandbox.poll(folder).state, taken) == ("running", gone)
+    states["state"] = "RUNNING"
+    sandbox.poll(folder)
+    time.sleep(0.6)
+    assert (sandbox.poll(folder).state, taken) == ("running", [folder])

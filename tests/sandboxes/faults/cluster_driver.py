@@ -29,7 +29,8 @@ def shorten(fence: float) -> None:
     cluster.BOOT = (
         f"{path}; import tuneloop.sandboxes.node_runner as r; r.BEAT, r.FENCE = {fence / 6}, {fence}; from{rest}"
     )
-    cluster.OFTEN, cluster.SELDOM, cluster.SUBMIT_SECONDS, cluster.LOST = 0.5, 4.0, fence, 2 * fence
+    cluster.OFTEN, cluster.SELDOM, cluster.SUBMIT_SECONDS = 0.5, 4.0, fence
+    cluster.LOST = cluster.BEGINS = 2 * fence
 
 
 def finish(sandbox: Sandbox, file: Path) -> None:

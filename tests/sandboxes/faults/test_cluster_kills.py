@@ -98,11 +98,18 @@ class Storm:
             what = self.rng.choice((*KINDS, *OFTEN * 2))  # daemons take their time
             if KINDS[what](self):
                 self.killed[what] += 1
-        until(self.over, seconds=OVER, every=0.2)
+            self.care()
+        until(self.over, seconds=OVER, every=1)
+
+    def care(self) -> None:
+        """Take nodes into service again that Slurm has put aside."""
+        if not isinstance(self.nodes, RayCluster):
+            self.nodes.resume_nodes()
 
     def over(self) -> bool:
         """Nothing is left to do for the driver, which lives."""
         self.drive()
+        self.care()
         return not self.open_jobs()
 
     def told(self) -> str:
