@@ -2,6 +2,7 @@
 
     python benchmarks/planner_bench.py                  fit, simulate, a few real experiments; minutes
     python benchmarks/planner_bench.py --collect 60     real runs for the surface, up to 60 a task; an hour or two a task
+    python benchmarks/planner_bench.py --verify 3 --tasks till11   what three surfaces call best, trained for real
     python benchmarks/planner_bench.py --collect 60 --tasks till3 --minutes 30 --home /tmp/till
                                                         one task alone, for so long; a second process may take another
 
@@ -34,6 +35,8 @@ from planner.real import really  # noqa: E402
 from planner.report import draw, rows, told, write_page  # noqa: E402
 from planner.short import agreements, chosen  # noqa: E402
 from planner.tasks import FAMILIES  # noqa: E402
+from planner.verify import told as verified  # noqa: E402
+from planner.verify import verify  # noqa: E402
 
 from tuneloop.agents.policy.move_table import FILE  # noqa: E402
 from tuneloop.core.files import write_json  # noqa: E402
@@ -72,6 +75,13 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--out", type=Path, default=OUT, help=f"rows as JSON (default: {OUT})")
     parser.add_argument(
         "--table", action="store_true", help="learn the table of moves that is shipped from all real runs, nothing else"
+    )
+    parser.add_argument(
+        "--verify",
+        type=int,
+        default=0,
+        metavar="N",
+        help="train for real what N of the surfaces call best, nothing else",
     )
     parser.add_argument("--check", action="store_true", help="exit status 1 when a goal is missed")
     given = parser.parse_args()
@@ -125,6 +135,11 @@ def main() -> int:
             write_json(FILE, run_tools.table().model_dump(mode="json"))
             return 0
         fitted = run_tools.fitted()
+        if given.verify:
+            for task in extent.tasks:
+                for trained in verify(run_tools, task, fitted.surfaces[: given.verify]):
+                    print(verified(task, trained), flush=True)
+            return 0
         played = [run_tools.play(task, fitted, extent) for task in extent.tasks]
         found, short = rows(played, fitted), agreements(run_tools.runs)
         write_json(given.out, found)

@@ -115,7 +115,7 @@ class Bench:
             for task in (name + seed for name in families for seed in TAUGHT):
                 here, row_maker = self.at(task)
                 simulated = SimulatedTask(here.arena, row_maker, fitted, self.base(task), family(task))
-                walk(simulated, self._data(here.arena, row_maker, DATA // 4), range(WAYS), seen)
+                walk(simulated, self.data(here.arena, row_maker, DATA // 4), range(WAYS), seen)
                 self.say(f"table without {without or 'none'}: {task}")
             counts = Counter(run["task"] for run in kept)
             self._tables[without] = seen.table(counts)
@@ -140,7 +140,7 @@ class Bench:
         """All players on one task."""
         here, row_maker = self.at(task)
         base = self.base(task)
-        data = self._data(here.arena, row_maker, extent.data)
+        data = self.data(here.arena, row_maker, extent.data)
         policy = offline(self.table(family(task)))
         players: list[tuple[Player, int]] = [(RandomSearch(data), extent.random), (policy, extent.policy)]
         players.append((TpeSearch(), extent.policy))
@@ -165,7 +165,7 @@ class Bench:
             tuple(sorted({said for p, _ in players if isinstance(p, Asked) for said in p.projected})),
         )  # fmt: skip
 
-    def _data(self, arena: Arena, row_maker: RowMaker, count: int) -> list[Point]:
+    def data(self, arena: Arena, row_maker: RowMaker, count: int) -> list[Point]:
         """Data parts drawn uniformly; what their rows are like is kept while code and task stay."""
         rng = Random(f"data {arena.made.name}")
         points = [arena.space.draw(rng) for _ in range(count)]
