@@ -22,6 +22,7 @@ import tempfile
 import threading
 import time
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Literal, Protocol
@@ -82,6 +83,7 @@ class Scheduler(ABC):
         self.next_question, self.pause = 0.0, OFTEN
         self.heard, self.problem = time.monotonic(), ""
         self.asking = threading.Lock()
+        self.ended: dict[Path, float] = {}  # jobs that are over, and since when that is known
 
     def jobs(self, *, now: bool = False) -> dict[str, Seen] | None:
         """Name → job of this user that waits or runs; None while the scheduler does not answer.
@@ -102,11 +104,22 @@ class Scheduler(ABC):
         try:
             self.listed, self.pause = self.list_jobs(), OFTEN
             self.heard = time.monotonic()
+            self._cancel_ended(self.listed)
         except InfrastructureError as e:
             self.listed, self.problem = None, str(e)
             self.pause = min(SELDOM, 2 * self.pause) if due else self.pause
         self.next_question = time.monotonic() + self.pause
         return self.listed
+
+    def _cancel_ended(self, listed: Mapping[str, Seen]) -> None:
+        """A node that died before it could say that a job had ended, and was back soon, would stay taken until the job's limit."""
+        now = time.monotonic()
+        for folder, since in [*self.ended.items()]:
+            if job_name(folder) not in listed:
+                self.ended.pop(folder, None)
+            elif now - since >= LOST:
+                self.ended[folder] = now
+                self.cancel(folder)
 
     @abstractmethod
     def list_jobs(self) -> dict[str, Seen]:
@@ -118,7 +131,7 @@ class Scheduler(ABC):
 
     @abstractmethod
     def cancel(self, folder: Path) -> None:
-        """Take back a job that did not begin, if it can be done: it would end by itself, for its claim is taken."""
+        """Take back a job, if it can be done: one that did not begin would end by itself, for its claim is taken."""
 
     @abstractmethod
     def offers(self) -> str:
@@ -268,7 +281,10 @@ class ClusterSandbox(ABC):
         """
         if spans_nodes(folder) and (folder / ALIVE).exists() and self._shows_life(folder):
             return JobStatus(state="running")  # also once it is over: the other nodes' part of it may not be yet
-        if (folder / "exit.json").exists() or not (folder / TICKET).exists():
+        over = (folder / "exit.json").exists()
+        if over:
+            self.scheduler.ended.setdefault(folder, time.monotonic())
+        if over or not (folder / TICKET).exists():
             return self.inner.poll(folder, elsewhere=not (folder / CLAIM).exists())  # one of a node was settled
         files = self._files_of(folder)
         if files and files.bring(folder):

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import pytest
 
 from tuneloop.core.errors import InvalidRequestError
-from tuneloop.core.job import TICKET, Command, Limits
+from tuneloop.core.job import TICKET, Command, Exit, Limits
 from tuneloop.sandboxes import cluster, slurm
 from tuneloop.sandboxes.choose import open_sandbox
 from tuneloop.sandboxes.cluster import Ended, job_name
@@ -177,6 +177,37 @@ def test_a_job_that_is_listed_and_gives_no_sign_is_taken_back_once(
     time.sleep(0.5)
     assert [sandbox.poll(folder).state for _ in range(3)] == ["running"] * 3
     assert taken == [folder]
+
+
+def test_one_that_is_over_and_stays_listed_is_cancelled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its node died before it could say so, and was back before Slurm missed it."""
+    cancelled, listed = list[Path](), dict[str, cluster.Seen]()
+
+    class Controller(slurm.Controller):
+        def list_jobs(self) -> dict[str, cluster.Seen]:
+            return dict(listed)
+
+        def cancel(self, folder: Path) -> None:
+            cancelled.append(folder)
+
+    sandbox, folder = SlurmSandbox(ProcessSandbox()), tmp_path / "job.1"
+    folder.mkdir()
+    (folder / "command.json").write_text("{}")
+    (folder / "exit.json").write_text(Exit(code=0, reason="finished", seconds=1).model_dump_json())
+    monkeypatch.setattr(cluster, "LOST", 0.3)
+    monkeypatch.setattr(sandbox, "scheduler", controller := Controller())
+    listed[job_name(folder)] = cluster.Seen("1", "RUNNING")
+    for _ in range(2):
+        assert sandbox.poll(folder).state == "over"
+        controller.jobs(now=True)
+    assert cancelled == [], "its runner may be about to end"
+    time.sleep(0.4)
+    controller.jobs(now=True)
+    controller.jobs(now=True)
+    assert cancelled == [folder]
+    listed.clear()
+    controller.jobs(now=True)
+    assert not controller.ended
 
 
 def test_one_that_is_listed_as_running_and_never_begins_is_taken_back_later(
