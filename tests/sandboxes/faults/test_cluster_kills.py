@@ -310,12 +310,6 @@ def weather(nodes: Cluster, root: Path, kills: int) -> None:
     )
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("executor", ["slurm", pytest.param("ray", marks=pytest.mark.soak)])  # its daemons start slowly
-def test_eight_kills(find_nodes: Callable[[str], Cluster], executor: str, root: Path) -> None:
-    weather(find_nodes(executor), root, 8)
-
-
 @pytest.mark.soak
 @pytest.mark.parametrize("executor", CLUSTERS)
 def test_a_hundred_kills(find_nodes: Callable[[str], Cluster], executor: str, root: Path) -> None:
