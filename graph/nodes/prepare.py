@@ -105,7 +105,8 @@ def measure_base_model(ctx: Context, began: float) -> None:
     try:
         choose_validation(ctx)
         prefetch_profiles(ctx)
-        measured = measure_experiment(ctx, 0)
+        # Downloads and builds before it may have taken all of the run's time: it is measured all the same.
+        measured = measure_experiment(replace(ctx, began=time.monotonic()), 0)
     except RecipeError as e:
         raise InfrastructureError(f"the base model could not be measured: {e}") from e
     note_time(ctx, began)
@@ -121,7 +122,7 @@ def note_time(ctx: Context, began: float) -> None:
 def choose_validation(ctx: Context) -> None:
     """Settle number and order of the validation items; a run that is resumed, repeated or forked keeps them."""
     if not ctx.run.validation.is_file():
-        size = validation_size(ctx)
+        size = validation_size(replace(ctx, began=time.monotonic()))
         sets = validation_sets(ctx.run_tools, size.limit)
         order = {one.name: items_order_hash(one) for one in sets}
         ctx.emit(describe_validation(ctx, size, sets))
