@@ -108,6 +108,7 @@ class Agreement(ProfileModel):
     second: str
     questions: int
     agreeing: float
+    shared: float = Field(description="of the different questions seen of the source that has fewer")
 
 
 class ItemField(ProfileModel):

@@ -281,7 +281,7 @@ class Settings(BaseModel):
     gpu_memory: Count = Field(
         default=None,
         alias="TUNELOOP_GPU_MEMORY",
-        description="bytes of one GPU where jobs run, e.g. on nodes of a cluster; empty: as nvidia-smi says here",
+        description="bytes of one GPU of the nodes where jobs run; empty, and here: as nvidia-smi says",
     )
     train_processes: Count = Field(
         default=None,

@@ -43,7 +43,7 @@ OUTPUT = "cluster.out"  # what the runner and its shell print
 SUBMITTING = "cluster.lock"  # held by who hands a job over
 SUBMIT_SECONDS = 30.0  # in which a job that was handed over shows up, and the end of one that has ended
 LOST = 60.0  # seconds without a sign of life after which a job that the scheduler no longer has is lost
-BEGINS = 900.0  # the same of one that runs there and gave no first sign: its node may have to fetch an image
+BEGINS = 3600.0  # the same of one that runs there and gave no first sign: its node may have to fetch an image
 OFTEN, SELDOM = 2.0, 60.0  # seconds between two questions: as a rule, and where no answer comes
 NO_STORAGE, OTHER_VERSION = 75, 76  # exit statuses of a runner that cannot use the storage, or not read what is asked
 NODE_SAYS = {
@@ -307,7 +307,7 @@ class ClusterSandbox(ABC):
 
     def _is_gone(self, folder: Path, seen: Seen) -> bool:
         """Whether it runs only by the scheduler's word; one that waits or is suspended has all its time before it."""
-        running, begun = seen.state == "RUNNING", (folder / ALIVE).exists()
+        running, begun = seen.state == "RUNNING", (folder / ALIVE).exists() or (folder / CLAIM).exists()
         sign = newest_change(folder) if begun else 1.0
         return not shows_life(folder / TICKET, sign if running else 0.0, LOST if begun else BEGINS) and running
 

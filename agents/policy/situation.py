@@ -276,8 +276,12 @@ def contradicted_shares(sources: Sequence[SourceProfile], agreements: Sequence[A
 
 
 def may_be_copied(pair: Agreement, first: SourceProfile, second: SourceProfile) -> bool:
-    """Whether one has most of its questions from the other, or both from a third, with the answers."""
-    return pair.agreeing >= COPIED and pair.questions > min(first.sampled, second.sampled) / 2
+    """Whether one has most of its questions from the other, or both from a third, with the answers.
+
+    Of a large source only a sample was looked at, so that of a copy only that part is found in it.
+    """
+    larger = max(first, second, key=lambda source: source.rows)
+    return pair.agreeing >= COPIED and pair.shared > larger.sampled / max(1, larger.rows) / 2
 
 
 def _fitted(name: str, before: tuple[float, float], pairs: Sequence[Agreement], right: Mapping[str, float]) -> float:

@@ -232,5 +232,13 @@ def test_one_that_is_listed_as_running_and_never_begins_is_taken_back_later(
         assert not taken
     states["state"] = "RUNNING"
     sandbox.poll(folder)
-    time.sleep(0.6)
+    time.sleep(0.2)
+    sandbox.poll(folder)
+    assert not taken, "it may fetch an image"
+    time.sleep(0.4)
     assert (sandbox.poll(folder).state, taken) == ("running", [folder])
+    (folder / "claim").write_text("its runner, which has begun")
+    sandbox.poll(folder)
+    time.sleep(0.2)
+    sandbox.poll(folder)
+    assert taken == [folder, folder]

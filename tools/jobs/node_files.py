@@ -318,7 +318,7 @@ class StorageFiles:
         attempt.put("now/sent", b"-")
         job = StagedJob(command=command, files=files, folders=tuple(folders))
         attempt.put("job.json", json.dumps(job.model_dump(mode="json")).encode())
-        return 2 * sum(file.size for file in files.values()) / SLOW
+        return 2 * sum({file.sha256: file.size for file in files.values()}.values()) / SLOW
 
     def storage(self, folder: Path) -> Storage:
         """Where the attempt lies."""

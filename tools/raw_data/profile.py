@@ -186,7 +186,13 @@ def cross_agreements(sources: Sequence[tuple[str, list[source_metrics.ProfiledRo
         if len(both) >= 5:
             agreeing = sum(same_answer(a[q], b[q]) for q in both)
             found.append(
-                Agreement(first=first, second=second, questions=len(both), agreeing=round(agreeing / len(both), 3))
+                Agreement(
+                    first=first,
+                    second=second,
+                    questions=len(both),
+                    agreeing=round(agreeing / len(both), 3),
+                    shared=round(len(both) / min(len(a), len(b)), 3),
+                )
             )
     return tuple(found)
 
