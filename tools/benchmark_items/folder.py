@@ -87,8 +87,8 @@ def select_validation(folder: BenchmarkFolder, limit: int | None = None) -> Vali
 def order_clusters(items: Iterable[Item]) -> list[list[Item]]:
     """Clusters of items, an item without one by itself, by a hash of the cluster's name or of the item's content."""
     units: dict[str, list[Item]] = defaultdict(list)
-    for item in sorted(items, key=item_content_hash):
-        units[digest(item.cluster) if item.cluster else item_content_hash(item)].append(item)
+    for key, item in sorted(((item_content_hash(item), item) for item in items), key=lambda pair: pair[0]):
+        units[digest(item.cluster) if item.cluster else key].append(item)
     return [units[key] for key in sorted(units)]
 
 

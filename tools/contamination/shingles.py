@@ -1,19 +1,23 @@
-"""Which items may be in a text: an inverted index over the rarest runs of eight letters of each probe."""
+"""Which items may be in a text: an index over the rarest runs of eight letters of their sentences."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import accumulate
 
 import numpy as np
 import numpy.typing as npt
 
-from tuneloop.tools.contamination.letters import merged
+from tuneloop.tools.contamination.matching import KEPT
 from tuneloop.tools.contamination.probes import SIZE, Probe
 
-BLOCKS, OF_BLOCK = 4, 4  # from each quarter of a probe its rarest shingles, so that a cut leaves some
-COMMON, AT_LEAST = 100, 4  # what more probes hold is not looked for, but for so many of each probe
-SHARE = 0.25  # of a probe's anchors that must be there
+ANCHORS = 2  # shingles that a piece is known by
+COMMON = 100  # probes; what more of them hold is looked for only where the rest is less than half of a probe
+SHARE = 0.25  # of the letters looked for that must be there, however many sentences are too short to be looked for
 CELLS = 1 << 24
+LOT = 1 << 20  # letters of which shingles are made at once
+BORDER = "\0"
 
 I64 = npt.NDArray[np.int64]
 U64 = npt.NDArray[np.uint64]
@@ -35,57 +39,116 @@ def cells(keys: U64) -> I64:
     return (keys >> np.uint64(40)).astype(np.int64)
 
 
-def distinct(values: I64) -> tuple[I64, I64]:
-    """The values in order, each once, and how often it stands; for so many NumPy's `unique` takes ten times as long."""
-    ordered = np.sort(values)
+def grouped(values: I64) -> tuple[I64, I64, I64]:
+    """The order of the values, then each once, and where it first stands in that order."""
+    order = np.argsort(values, kind="stable")
+    ordered = values[order]
     first = np.flatnonzero(np.concatenate([np.ones(min(1, len(ordered)), bool), ordered[1:] != ordered[:-1]]))
-    return ordered[first], np.diff(np.append(first, len(ordered)))
+    return order, ordered[first], first
+
+
+def spread(first: I64, end: I64) -> tuple[I64, I64]:
+    """All numbers of some ranges, behind which range each is of."""
+    count = end - first
+    return np.repeat(np.arange(len(count)), count), np.repeat(end - np.cumsum(count), count) + np.arange(count.sum())
 
 
 class ShingleIndex:
-    """Finds probes by their rarest shingles, their anchors."""
+    """Finds the probes of whose letters enough may be in a text. A piece, a sentence mostly, is there with all its anchors."""
 
     def __init__(self, probes: Sequence[Probe]) -> None:
-        holders = np.zeros(CELLS, np.uint32)
-        for probe in probes:
-            holders[cells(shingles(merged(probe.plain)))] += 1
-        anchors = [_anchors(probe, holders) for probe in probes]
-        self._need = np.array([max(1, np.ceil(SHARE * len(one))) for one in anchors], np.int64)
-        keys, owners = (
-            np.concatenate([np.empty(0, np.uint64), *anchors]),
-            np.repeat(np.arange(len(probes)), [*map(len, anchors)]),
-        )
+        found = [list(_pieces(probe)) for probe in probes]
+        common = Counter(text for pieces in found for text, _ in set(pieces))
+        numbers: dict[str, int] = {}
+        held: list[tuple[int, int, int]] = []  # piece, probe, letters
+        need = []
+        for place, (probe, pieces) in enumerate(zip(probes, found, strict=True)):
+            chosen = _chosen(pieces, common, len(probe.text))
+            held += [(numbers.setdefault(text, len(numbers)), place, len(text)) for text, _ in chosen]
+            unknown = len(probe.text) - sum(len(text) for text, sentence in chosen if sentence)
+            kept = 1 if probe.whole else min(KEPT)
+            need.append(max(kept * len(probe.text) - unknown, SHARE * sum(len(text) for text, _ in chosen)))
+        self._need = np.array(need, np.float64)
+        piece, self._probe, self._letters = np.array(sorted(held), np.int64).reshape(-1, 3).T
+        self._first = np.searchsorted(piece, np.arange(len(numbers) + 1))
+        keys, owners = _anchors(list(numbers))
         order = np.argsort(keys, kind="stable")
-        self._keys, self._owners = keys[order], owners[order]
+        self._keys, self._piece = keys[order], owners[order]
+        self._anchors = np.bincount(owners, minlength=len(numbers))
         self._known = np.zeros(CELLS, bool)
         self._known[cells(self._keys)] = True
 
     def candidates(self, texts: Sequence[str]) -> Iterator[tuple[int, int]]:
-        """Text and probe, by place, where a text of merged letters holds enough of a probe's anchors."""
-        made = [shingles(text) for text in texts]
-        keys = np.concatenate(made)
+        """Text and probe, by place, where a text of merged letters may hold enough of a probe."""
+        text, piece = self._pieces_in(texts)
+        of, place = spread(self._first[piece], self._first[piece + 1])
+        probes = max(1, len(self._need))
+        order, pairs, first = grouped(text[of] * probes + self._probe[place])
+        if len(pairs):
+            text, probe = np.divmod(pairs, probes)
+            enough = np.add.reduceat(self._letters[place][order], first) >= self._need[probe]
+            yield from zip(text[enough].tolist(), probe[enough].tolist(), strict=True)
+
+    def _pieces_in(self, texts: Sequence[str]) -> tuple[I64, I64]:
+        """Text and piece, where all anchors of a piece are."""
+        keys = shingles(BORDER.join(texts))
         at = np.flatnonzero(self._known[cells(keys)])
-        text, keys = np.repeat(np.arange(len(made)), [*map(len, made)])[at], keys[at]
-        first = np.searchsorted(self._keys, keys)
-        count = np.searchsorted(self._keys, keys, "right") - first
-        anchor = np.repeat(first + count - np.cumsum(count), count) + np.arange(count.sum())
-        once = distinct(np.repeat(text, count) * len(self._keys) + anchor)[0]
-        place, anchor = np.divmod(once, max(1, len(self._keys)))
-        pairs, counts = distinct(place * len(self._need) + self._owners[anchor])
-        place, probe = np.divmod(pairs, max(1, len(self._need)))
-        enough = counts >= self._need[probe]
-        yield from zip(place[enough].tolist(), probe[enough].tolist(), strict=True)
+        ends = np.fromiter(accumulate(len(text) + len(BORDER) for text in texts), np.int64, len(texts))
+        first = np.searchsorted(self._keys, keys[at])
+        of, anchor = spread(first, np.searchsorted(self._keys, keys[at], "right"))
+        anchors, pieces = max(1, len(self._keys)), max(1, len(self._anchors))
+        _, once, _ = grouped(np.searchsorted(ends, at, "right")[of] * anchors + anchor)
+        text, anchor = np.divmod(once, anchors)
+        _, pairs, first = grouped(text * pieces + self._piece[anchor])
+        text, piece = np.divmod(pairs, pieces)
+        whole = np.diff(first, append=len(once)) == self._anchors[piece]
+        return text[whole], piece[whole]
 
 
-def _anchors(probe: Probe, holders: npt.NDArray[np.uint32]) -> U64:
-    """The rarest shingles of each quarter, those within one sentence first."""
-    keys = shingles(merged(probe.plain))
-    held = holders[cells(keys)].astype(np.int64)
-    for end in probe.ends[:-1]:
-        held[max(0, end - SIZE + 1) : end] += 1 << 32
-    quarters = np.array_split(np.arange(len(keys)), BLOCKS)
-    places = np.concatenate([part[np.argsort(held[part], kind="stable")[:OF_BLOCK]] for part in quarters])
-    places = places[np.argsort(held[places], kind="stable")]
-    rare = held[places] % (1 << 32) <= COMMON
-    rare[:AT_LEAST] = True
-    return np.unique(keys[places[rare]])
+def _pieces(probe: Probe) -> Iterator[tuple[str, bool]]:
+    """What is looked for of a probe, and whether it is a sentence; short ones that stand side by side are looked for together."""
+    side_by_side = ""
+    for begin, end in probe.spans:
+        if end - begin >= SIZE:
+            yield probe.text[begin:end], True
+            side_by_side = ""
+            continue
+        side_by_side += probe.text[begin:end]
+        if len(side_by_side) >= SIZE:
+            yield side_by_side, False
+            side_by_side = ""
+
+
+def _chosen(pieces: Sequence[tuple[str, bool]], common: Counter[str], length: int) -> list[tuple[str, bool]]:
+    """The pieces that few probes hold, and others until they are half of the probe."""
+    chosen, letters = [], 0
+    for piece in sorted(set(pieces), key=lambda piece: common[piece[0]]):
+        if common[piece[0]] > COMMON and 2 * letters >= length:
+            break
+        chosen.append(piece)
+        letters += len(piece[0])
+    return chosen
+
+
+def _anchors(pieces: Sequence[str]) -> tuple[U64, I64]:
+    """The rarest shingles of each piece, and which piece each is of."""
+    holders = np.zeros(CELLS, np.uint32)
+    for keys, _ in _shingles_of(pieces):
+        np.add.at(holders, cells(keys), 1)
+    rarest: list[tuple[U64, I64]] = [(np.empty(0, np.uint64), np.empty(0, np.int64))]
+    for keys, owners in _shingles_of(pieces):
+        order = np.lexsort((holders[cells(keys)], owners))
+        taken = order[np.arange(len(order)) - np.searchsorted(owners, owners) < ANCHORS]
+        rarest.append((keys[taken], owners[taken]))
+    return np.concatenate([keys for keys, _ in rarest]), np.concatenate([owners for _, owners in rarest])
+
+
+def _shingles_of(pieces: Sequence[str]) -> Iterator[tuple[U64, I64]]:
+    """All shingles of the pieces, and which piece each is of, in order, some pieces at a time."""
+    sizes = np.fromiter(map(len, pieces), np.int64, len(pieces))
+    lots = np.cumsum(sizes) // LOT
+    for lot in np.unique(lots).tolist():
+        first, end = np.searchsorted(lots, [lot, lot + 1]).tolist()
+        owners = np.repeat(np.arange(first, end), sizes[first:end])
+        inside = np.flatnonzero(owners[: 1 - SIZE] == owners[SIZE - 1 :])
+        yield shingles("".join(pieces[first:end]))[inside], owners[inside]

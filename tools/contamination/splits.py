@@ -15,11 +15,17 @@ from tuneloop.tools.contamination.probes import KnownItem, KnownSplit
 @functools.lru_cache(maxsize=4)
 def make_guard(benchmarks: tuple[BenchmarkFolder, ...], limit: int | None) -> Guard:
     """Knows all splits of the benchmarks; made once. `limit`: validation items that the run measures of each, None: all."""
+    return _guard(benchmarks, tuple(frozenset(one.id for one in divide_validation(b, limit).shown) for b in benchmarks))
+
+
+@functools.lru_cache(maxsize=4)
+def _guard(benchmarks: tuple[BenchmarkFolder, ...], shown: tuple[frozenset[str], ...]) -> Guard:
+    """Made once for all limits that show the same items."""
     known: list[KnownItem] = []
-    for folder in benchmarks:
-        found = divide_validation(folder, limit)
-        known += known_items(folder.benchmark, "validation", found.shown)
-        known += known_items(folder.benchmark, "unseen", found.unseen)
+    for folder, ids in zip(benchmarks, shown, strict=True):
+        every = select_validation(folder).every
+        known += known_items(folder.benchmark, "validation", (item for item in every if item.id in ids))
+        known += known_items(folder.benchmark, "unseen", (item for item in every if item.id not in ids))
         known += known_items(folder.benchmark, "test", sealed_items(folder))
     return Guard(known)
 
