@@ -1,4 +1,4 @@
-"""How many validation items a run measures: as many as are cheap, judged by what the first ones took."""
+"""The items of a benchmark on disk, and how many of them a run measures: as many as are cheap, by what the first ones took."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import itertools
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from tuneloop.core.files import damaged, digest, digest_file, read_field, read_l
 from tuneloop.tools.hub.store import MANIFEST
 from tuneloop.tools.scoring import answer_matching
 
-# A benchmark on disk: `select_validation.jsonl`, `sealed/validation.jsonl`, `sealed/test.jsonl` and, last, `manifest.json`.
+# A benchmark on disk: `validation.jsonl`, `sealed/validation.jsonl`, `sealed/test.jsonl` and, last, `manifest.json`.
 
 VALIDATION, UNSEEN, TEST = "validation.jsonl", "sealed/validation.jsonl", "sealed/test.jsonl"
 HALVED_FROM = 100  # clusters of items; with fewer all are shown: half of them could not tell anything
@@ -27,7 +28,7 @@ OF = "of"  # the group and the cluster of an item
 
 @dataclass(frozen=True)
 class BenchmarkFolder:
-    """A benchmark whose items are there; `items_fingerprint` is a hash of declaration and items."""
+    """A benchmark whose items are there; `fingerprint` is a hash of declaration and items."""
 
     benchmark: Benchmark = field(hash=False)
     root: Path
@@ -73,15 +74,21 @@ def select_validation(folder: BenchmarkFolder, limit: int | None = None) -> Vali
     A smaller limit gives the beginning of what a larger one gives. Where fewer than `HALVED_FROM` clusters are measured,
     all are shown. Raises InvalidRequestError when a file is not the one that was made.
     """
-    shown = _read(folder, VALIDATION)
-    open_ids = {item.id for item in shown}
-    chosen = take_units(order_clusters([*shown, *_read(folder, UNSEEN)]), limit)
+    open_ids, units = _ordered(_verified(folder, VALIDATION), _verified(folder, UNSEEN))
+    chosen = take_units(units, limit)
     items = [item for unit in chosen for item in unit]
     if len(chosen) < HALVED_FROM:
         return Validation(tuple(items))
     return Validation(
         tuple(item for item in items if item.id in open_ids), tuple(item for item in items if item.id not in open_ids)
     )
+
+
+@lru_cache(maxsize=4)
+def _ordered(shown: tuple[Path, str], unseen: tuple[Path, str]) -> tuple[frozenset[str], list[list[Item]]]:
+    """Ids of the items that are shown, and the clusters of all: asked for dozens of times in a run, of the same files."""
+    seen = read_items(shown[0])
+    return frozenset(item.id for item in seen), order_clusters([*seen, *read_items(unseen[0])])
 
 
 def order_clusters(items: Iterable[Item]) -> list[list[Item]]:
@@ -102,7 +109,7 @@ def take_units(units: Sequence[list[Item]], limit: int | None) -> list[list[Item
 
 def sealed_items(folder: BenchmarkFolder) -> list[Item]:
     """Test items. Callers are `finish` and the contamination guard; nothing else may read them."""
-    return _read(folder, TEST)
+    return read_items(_verified(folder, TEST)[0])
 
 
 def sealed_count(folder: BenchmarkFolder) -> int:
@@ -162,13 +169,14 @@ def item_line(item: Item) -> dict[str, Any]:
     return {"id": item.id, **item.fields, **calls, **({OF: of} if of else {}), "answer": item.answer}
 
 
-def _read(folder: BenchmarkFolder, name: str) -> list[Item]:
+def _verified(folder: BenchmarkFolder, name: str) -> tuple[Path, str]:
+    """The file, which is the one that was made, and its hash."""
     path = folder.root / name
-    if not path.is_file() or digest_file(path) != file_hashes(folder.root)[name]:
+    if not path.is_file() or (found := digest_file(path)) != file_hashes(folder.root)[name]:
         raise InvalidRequestError(
             f"{path}: missing or changed since it was made; remove {folder.root} to make it again"
         )
-    return read_items(path)
+    return path, found
 
 
 def item_content_hash(item: Item) -> str:
