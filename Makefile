@@ -85,12 +85,13 @@ real-matrix: install sandbox  ## chat templates in training and evaluation, on a
 gpu:  ## what only a GPU shows, with the torch of this machine's python, into benchmarks/out/gpu.json: 9 minutes
 	$(PYTHON) benchmarks/gpu.py
 
-soak: crash-soak  ## 150 kills, then whole runs: three seeds, then a task whose data mislead the first plan
+soak: crash-soak  ## 150 kills, whole runs: three seeds and a task whose data mislead the first plan; then an hour of the planner bench's real runs
 	for seed in 1 2 3; do \
 	  $(BIN)/tuneloop run --benchmark wordproblems --base-model tiny --loop-n 3 --seed $$seed || exit; \
 	done
 	$(BIN)/python examples/own_task/make.py
 	$(BIN)/tuneloop run --benchmark examples/own_task/benchmark --dataset examples/own_task/data --base-model tiny --loop-n 3
+	$(BIN)/python benchmarks/planner_bench.py --collect 60 --minutes 60
 
 crash-soak: install sandbox postgres
 	$(BIN)/python tests/crash/soak.py

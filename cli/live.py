@@ -42,7 +42,8 @@ def follow(run: RunFolder, as_json: bool, over: Callable[[], bool], offset: int 
         at = show_history(run, as_json, show) if offset is None else offset
         while True:
             last_round = over()
-            events, at = read_events(run.events, at if file_size(run.events) >= at else 0)
+            size = file_size(run.events)
+            events, at = ([], at) if size == at else read_events(run.events, at if size > at else 0)
             show(events)
             if last_round and not events:
                 return

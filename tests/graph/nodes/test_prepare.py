@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,11 +12,12 @@ from tests.hub.server import LocalHub
 from tuneloop.core.catalog import Benchmark
 from tuneloop.core.errors import InvalidRequestError
 from tuneloop.core.event_log import iter_events
-from tuneloop.core.events import AgentAnswered
+from tuneloop.core.events import AgentAnswered, BaselineMeasured
 from tuneloop.core.files import read_json, write_json
 from tuneloop.core.run_spec import RunSpec
 from tuneloop.core.settings import Settings
 from tuneloop.graph.context import Context
+from tuneloop.graph.nodes import prepare
 from tuneloop.graph.nodes.prepare import chosen_datasets
 from tuneloop.graph.state import State
 from tuneloop.tools.runs.manifest import write_manifest
@@ -62,3 +65,26 @@ def test_nothing_that_fits_is_one_line(tmp_path: Path) -> None:
     music = Benchmark(name="tunes", domain="music", description="Name that tune.")
     with pytest.raises(InvalidRequestError, match=r"fits benchmark tunes \(domain music\): name one with --dataset"):
         chosen_datasets(context(tmp_path), music)
+
+
+def test_downloads_longer_than_the_run_leave_the_base_model_its_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left: list[float | None] = []
+
+    class MeasuredError(Exception):
+        pass
+
+    def measure(ctx: Context, experiment: int) -> None:
+        left.append(ctx.seconds_left())
+        raise MeasuredError
+
+    monkeypatch.setattr(prepare, "estimate_power", lambda _: BaselineMeasured(value=0, low=0, high=0, n=1))
+    monkeypatch.setattr(prepare, "choose_validation", lambda _: None)
+    monkeypatch.setattr(prepare, "prefetch_profiles", lambda _: None)
+    monkeypatch.setattr(prepare, "measure_experiment", measure)
+    long_ago = time.monotonic() - 1000
+    ctx = replace(context(tmp_path, timeout=60), began=long_ago)
+    with pytest.raises(MeasuredError):
+        prepare.measure_base_model(ctx, long_ago)
+    assert left[0] is not None and 50 < left[0] <= 60
