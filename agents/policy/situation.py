@@ -129,7 +129,6 @@ class ModelFacts:
 
     parameters: int
     chat_template: bool
-    template: str | None
     device: str
     throughput: Throughput | None = None
     asked: str = "chat"
@@ -317,7 +316,6 @@ def read_card(told: dict[str, Any], brief: Brief) -> ModelFacts:
     return ModelFacts(
         parameters=int(told["parameters"]),
         chat_template=bool(told.get("chat_template")),
-        template=told.get("template"),
         device=str(told.get("device") or brief.task.device),
         throughput=brief.throughput,
         asked=str(told.get("asked", "chat")),

@@ -33,21 +33,22 @@ def masking_moves(case: Case) -> Iterator[Move]:
 
 
 def template_moves(case: Case) -> Iterator[Move]:
-    """Rows in the model's chat template or as plain text: as the evaluation asks, else the other for once."""
+    """Rows in the form that is evaluated; as plain text for once, where what was learned before may carry over to a template.
+
+    A tiny model has learned nothing before, and of what it learns in one form nothing is left in the other; trained in its
+    template every model is lost without it (`docs/matrix.md`).
+    """
     card, values = case.situation.card, case.training
     if not card.chat_template:
         return
-    rest = {name: value for name, value in values.items() if name != TEMPLATE}
     plain = values[TEMPLATE] == BARE if TEMPLATE in values else card.asked == "raw"
     if plain != (card.asked == "raw"):
+        rest = {name: value for name, value in values.items() if name != TEMPLATE}
         why = "training and evaluation put prompts into different forms"
         yield case.move("format.evaluated", "Rows in the form that is evaluated.", why, training=rest)
-    elif not plain:
+    elif not plain and not card.tiny:
         said, why = "Rows as plain text, evaluated in the chat template.", "what is learned may not hang on a template"
         yield case.move("method.plain_text", said, why, training={**values, TEMPLATE: BARE})
-    elif card.template:
-        said, why = "Rows in the model's chat template, evaluated as plain text.", "the model knows its own template"
-        yield case.move("method.template", said, why, training={**values, TEMPLATE: card.template})
 
 
 async def read_grpo_values(incumbent: JournalRow, tools: Toolbox) -> Values | None:

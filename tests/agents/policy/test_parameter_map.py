@@ -13,7 +13,7 @@ from tuneloop.agents.policy.situation import ModelFacts
 from tuneloop.core.brief import BudgetLeft
 from tuneloop.core.experiment import Throughput, smoke_run_steps
 
-SMOLLM2 = ModelFacts(134_515_008, True, None, "cpu")
+SMOLLM2 = ModelFacts(134_515_008, True, "cpu")
 
 
 def situation(seconds: float | None) -> Any:

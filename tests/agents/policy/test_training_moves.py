@@ -91,24 +91,23 @@ def test_without_values_there_is_no_grpo() -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "training", "then", "kind"),
+    ("asked", "tiny", "training", "found"),
     [
-        ("chat", {"a": 1}, {"a": 1, "template": "empty"}, "method.plain_text"),
-        ("chat", {"a": 1, "template": "empty"}, {"a": 1}, "format.evaluated"),
-        ("raw", {"a": 1}, {"a": 1, "template": "chatml"}, "method.template"),
-        ("raw", {"a": 1, "template": "empty"}, {"a": 1, "template": "chatml"}, "method.template"),
-        ("raw", {"a": 1, "template": "chatml"}, {"a": 1}, "format.evaluated"),
+        ("chat", False, {"a": 1}, [("method.plain_text", {"a": 1, "template": "empty"})]),
+        ("chat", True, {"a": 1}, []),
+        ("chat", True, {"a": 1, "template": "empty"}, [("format.evaluated", {"a": 1})]),
+        ("raw", False, {"a": 1}, []),
+        ("raw", False, {"a": 1, "template": "empty"}, []),
+        ("raw", False, {"a": 1, "template": "chatml"}, [("format.evaluated", {"a": 1})]),
     ],
 )
-def test_rows_go_into_the_form_that_is_evaluated_or_once_into_the_other(
-    asked: str, training: dict[str, Any], then: dict[str, Any], kind: str
+def test_rows_go_into_the_form_that_is_evaluated_or_once_into_plain_text(
+    asked: str, tiny: bool, training: dict[str, Any], found: list[Any]
 ) -> None:
-    case: Any = Turned(0.5, training, asked=asked, chat_template=True, template="chatml")
-    found: list[Any] = list(template_moves(case))
-    assert found == [(kind, then)]
+    case: Any = Turned(0.5, training, asked=asked, chat_template=True, tiny=tiny)
+    assert list(template_moves(case)) == found
 
 
-@pytest.mark.parametrize(("asked", "chat_template"), [("raw", False), ("raw", True)])
-def test_without_a_template_of_a_name_there_is_one_form(asked: str, chat_template: bool) -> None:
-    case: Any = Turned(0.5, {}, asked=asked, chat_template=chat_template, template=None)
+def test_without_a_template_there_is_one_form() -> None:
+    case: Any = Turned(0.5, {"template": "empty"}, asked="chat", chat_template=False, tiny=False)
     assert list(template_moves(case)) == []
