@@ -252,6 +252,7 @@ async def read_situation(brief: Brief, tools: Toolbox) -> Situation:
 
 LEAST_SHARED = 20  # questions that tell something
 COPIED = 0.995  # agreement on most of what a source has, that tells nothing
+SHARED = 0.02  # of the questions looked at; what shares less may do so by chance
 ALIKE = 0.5  # of two wrong answers to a question: they come from the same mistake
 USUAL, TRUST = 0.9, 0.1  # right answers of a source of which nothing is known, and what that weighs beside an agreement
 
@@ -280,7 +281,7 @@ def may_be_copied(pair: Agreement, first: SourceProfile, second: SourceProfile) 
     Of a large source only a sample was looked at, so that of a copy only that part is found in it.
     """
     larger = max(first, second, key=lambda source: source.rows)
-    return pair.agreeing >= COPIED and pair.shared > larger.sampled / max(1, larger.rows) / 2
+    return pair.agreeing >= COPIED and pair.shared > max(SHARED, larger.sampled / max(1, larger.rows) / 2)
 
 
 def _fitted(name: str, before: tuple[float, float], pairs: Sequence[Agreement], right: Mapping[str, float]) -> float:

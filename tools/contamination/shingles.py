@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
 
 import numpy as np
@@ -13,8 +13,7 @@ from tuneloop.tools.contamination.matching import KEPT
 from tuneloop.tools.contamination.probes import SIZE, Probe
 
 ANCHORS = 2  # shingles that a piece is known by
-COMMON = 100  # probes; what more of them hold is looked for only where the rest is less than half of a probe
-SHARE = 0.25  # of the letters looked for that must be there, however many sentences are too short to be looked for
+COMMON = 100  # items; what more of them hold is looked for only where the rest is less than half of a probe
 CELLS = 1 << 24
 LOT = 1 << 20  # letters of which shingles are made at once
 BORDER = "\0"
@@ -54,20 +53,23 @@ def spread(first: I64, end: I64) -> tuple[I64, I64]:
 
 
 class ShingleIndex:
-    """Finds the probes of whose letters enough may be in a text. A piece, a sentence mostly, is there with all its anchors."""
+    """Finds the probes of whose letters enough may be in a text. A piece, a sentence mostly, is there with all its anchors.
+
+    A text that `holds` a probe is found where any piece of it is there that is looked for.
+    """
 
     def __init__(self, probes: Sequence[Probe]) -> None:
-        found = [list(_pieces(probe)) for probe in probes]
-        common = Counter(text for pieces in found for text, _ in set(pieces))
+        found = [Counter(_pieces(probe)) for probe in probes]
+        said = {(text, probe.item) for probe, pieces in zip(probes, found, strict=True) for text, _ in pieces}
+        common = Counter(text for text, _ in said)
         numbers: dict[str, int] = {}
-        held: list[tuple[int, int, int]] = []  # piece, probe, letters
+        held: list[tuple[int, int, int]] = []  # piece, probe, letters: of a piece that stands there twice those of both
         need = []
         for place, (probe, pieces) in enumerate(zip(probes, found, strict=True)):
             chosen = _chosen(pieces, common, len(probe.text))
-            held += [(numbers.setdefault(text, len(numbers)), place, len(text)) for text, _ in chosen]
-            unknown = len(probe.text) - sum(len(text) for text, sentence in chosen if sentence)
-            kept = 1 if probe.whole else min(KEPT)
-            need.append(max(kept * len(probe.text) - unknown, SHARE * sum(len(text) for text, _ in chosen)))
+            held += [(numbers.setdefault(text, len(numbers)), place, times * len(text)) for text, _, times in chosen]
+            unknown = len(probe.text) - sum(times * len(text) for text, sentence, times in chosen if sentence)
+            need.append(max(1, (1 if probe.whole else min(KEPT)) * len(probe.text) - unknown))
         self._need = np.array(need, np.float64)
         piece, self._probe, self._letters = np.array(sorted(held), np.int64).reshape(-1, 3).T
         self._first = np.searchsorted(piece, np.arange(len(numbers) + 1))
@@ -119,14 +121,17 @@ def _pieces(probe: Probe) -> Iterator[tuple[str, bool]]:
             side_by_side = ""
 
 
-def _chosen(pieces: Sequence[tuple[str, bool]], common: Counter[str], length: int) -> list[tuple[str, bool]]:
-    """The pieces that few probes hold, and others until they are half of the probe."""
-    chosen, letters = [], 0
-    for piece in sorted(set(pieces), key=lambda piece: common[piece[0]]):
-        if common[piece[0]] > COMMON and 2 * letters >= length:
+def _chosen(
+    pieces: Mapping[tuple[str, bool], int], common: Mapping[str, int], length: int
+) -> list[tuple[str, bool, int]]:
+    """The pieces that few items hold, and others until they are half of the probe; with how often each stands there."""
+    chosen: list[tuple[str, bool, int]] = []
+    letters = 0
+    for (text, sentence), times in sorted(pieces.items(), key=lambda pair: common[pair[0][0]]):
+        if common[text] > COMMON and 2 * letters >= length:
             break
-        chosen.append(piece)
-        letters += len(piece[0])
+        chosen.append((text, sentence, times))
+        letters += times * len(text)
     return chosen
 
 

@@ -1,4 +1,4 @@
-"""The index gives up no pair that holds: whatever was cut or moved, and however common or short the sentences are."""
+"""The index gives up no pair that holds as long as a sentence of the item is there: whatever was cut, moved, repeated or short."""
 
 import random
 from itertools import accumulate
@@ -8,12 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tuneloop.tools.contamination import shingles
+from tuneloop.tools.contamination.guard import Guard
 from tuneloop.tools.contamination.letters import merged
 from tuneloop.tools.contamination.matching import holds
-from tuneloop.tools.contamination.probes import SIZE, Probe
+from tuneloop.tools.contamination.probes import SIZE, KnownItem, Probe
 from tuneloop.tools.contamination.shingles import ShingleIndex
 
-LETTERS = "abcdefghjknpqrtuvwxy"
+LETTERS = "abcdefghjknpqrtuvwxy0123456789"
 
 
 def sentence(rng: random.Random, size: int) -> str:
@@ -24,22 +25,68 @@ def probe(item: int, parts: list[str], *, whole: bool = False) -> Probe:
     return Probe(item, "".join(parts), tuple(accumulate(map(len, parts))), whole)
 
 
+def drawn(rng: random.Random) -> list[str]:
+    """The sentences of an item: long ones, short ones, some said twice, some that other items say."""
+    common = [sentence(random.Random(i), 30) for i in range(3)]
+    parts = [sentence(rng, rng.choice([3, 6, 12, 40])) for _ in range(rng.randint(1, 9))]
+    parts += rng.sample(common, rng.randint(0, 3)) + rng.choices(parts, k=rng.randint(0, 3))
+    rng.shuffle(parts)
+    return parts
+
+
 @settings(deadline=None)
 @given(st.randoms(use_true_random=False), st.booleans())
 def test_what_holds_is_a_candidate(rng: random.Random, whole: bool) -> None:
-    common = [sentence(rng, rng.randint(SIZE, 40)) for _ in range(3)]
-    own = [
-        [*rng.sample(common, rng.randint(0, 3)), *(sentence(rng, rng.randint(SIZE, 40)) for _ in range(3))]
-        for _ in range(9)
-    ]
+    own = [drawn(rng) for _ in range(20)]
     probes = [probe(i, parts, whole=whole) for i, parts in enumerate(own)]
     texts = []
     for parts in own:
         cut = rng.randrange(len(parts))
-        left = parts[:cut] + parts[cut + rng.randint(0, 2) :]
-        texts.append(merged(sentence(rng, 20) + "".join(rng.sample(left, len(left))) + sentence(rng, 20)))
-    held = {(t, p.item) for t, text in enumerate(texts) for p in probes if holds(text, text, p)}
-    assert held <= set(ShingleIndex(probes).candidates(texts))
+        left = parts[:cut] + parts[cut + rng.randint(0, 3) :]
+        texts.append(merged("-".join([sentence(rng, 20), *rng.sample(left, len(left)), sentence(rng, 20)])))
+    found = set(ShingleIndex(probes).candidates(texts))
+    for t, text in enumerate(texts):
+        for p in probes:
+            there = any(len(part) >= SIZE and merged(part) in text for part in own[p.item])
+            assert (t, p.item) in found or not there or not holds(text, text, p)
+
+
+def numbers(count: int) -> list[str]:
+    return [str(57224 + 1013 * i) for i in range(count)]
+
+
+@pytest.mark.parametrize(
+    ("item", "row"),
+    [
+        (
+            {"question": "Which is prime?"} | dict(zip("ABCDEFGHIJ", numbers(10), strict=True)),
+            "\n".join(["Which is prime?", *(f"({a}) {n}" for a, n in zip("ABCDEFGHIJ", numbers(10), strict=True))]),
+        ),
+        (
+            {"prompt": "Which of these codes are the prime numbers here?\n" + "\n".join(numbers(40))},
+            "Which of these codes are the prime numbers here?\n" + "\n".join(f"x) {n}" for n in reversed(numbers(40))),
+        ),
+        (
+            {"prompt": "The cat sat down. " * 5 + "A quick brown fox jumps over this very lazy old dog."},
+            "Intro text here. " + "The cat sat down. " * 5,
+        ),
+    ],
+    ids=["short options, labelled", "short lines in another order", "repeated sentences"],
+)
+def test_the_one_long_sentence_is_enough_to_look(item: dict[str, str], row: str) -> None:
+    assert Guard([KnownItem("b", "test", "1", item, "A")]).overlaps(row) == "test"
+
+
+@pytest.mark.parametrize("count", [99, 150])
+def test_more_items_of_a_template_do_not_hide_one(count: int) -> None:
+    rng = random.Random(5)
+    said = "Assume that g is 9.8 m/s2 and neglect the resistance of air in all of these computations."
+    own = [[sentence(rng, size) for size in (10, 8, 45, 42)] for _ in range(count)]
+    items = [
+        KnownItem("b", "test", str(i), {"prompt": f"{said} {a} {b}. {c} {d}."}) for i, (a, b, c, d) in enumerate(own)
+    ]
+    first, second, *_ = own[7]
+    assert Guard(items).overlaps(f"{said} {first} {second}.") == "test"
 
 
 def test_short_sentences_are_looked_for_together() -> None:
@@ -50,7 +97,7 @@ def test_short_sentences_are_looked_for_together() -> None:
     assert list(index.candidates(rest)) == [(i, i) for i in range(50)]
 
 
-def test_what_all_probes_say_finds_none_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_all_items_say_is_none_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shingles, "COMMON", 4)
     rng = random.Random(2)
     said = sentence(rng, 30)
