@@ -13,7 +13,7 @@ from tuneloop.tools.contamination.matching import KEPT
 from tuneloop.tools.contamination.probes import SIZE, Probe
 
 ANCHORS = 2  # shingles that a piece is known by
-COMMON = 100  # items; what more of them hold is looked for only where the rest is less than half of a probe
+COMMON = 100  # items; what more of them hold is looked for only in an item that says nothing else
 CELLS = 1 << 24
 LOT = 1 << 20  # letters of which shingles are made at once
 BORDER = "\0"
@@ -66,7 +66,7 @@ class ShingleIndex:
         held: list[tuple[int, int, int]] = []  # piece, probe, letters: of a piece that stands there twice those of both
         need = []
         for place, (probe, pieces) in enumerate(zip(probes, found, strict=True)):
-            chosen = _chosen(pieces, common, len(probe.text))
+            chosen = _chosen(pieces, common)
             held += [(numbers.setdefault(text, len(numbers)), place, times * len(text)) for text, _, times in chosen]
             unknown = len(probe.text) - sum(times * len(text) for text, sentence, times in chosen if sentence)
             need.append(max(1, (1 if probe.whole else min(KEPT)) * len(probe.text) - unknown))
@@ -121,18 +121,10 @@ def _pieces(probe: Probe) -> Iterator[tuple[str, bool]]:
             side_by_side = ""
 
 
-def _chosen(
-    pieces: Mapping[tuple[str, bool], int], common: Mapping[str, int], length: int
-) -> list[tuple[str, bool, int]]:
-    """The pieces that few items hold, and others until they are half of the probe; with how often each stands there."""
-    chosen: list[tuple[str, bool, int]] = []
-    letters = 0
-    for (text, sentence), times in sorted(pieces.items(), key=lambda pair: common[pair[0][0]]):
-        if common[text] > COMMON and 2 * letters >= length:
-            break
-        chosen.append((text, sentence, times))
-        letters += times * len(text)
-    return chosen
+def _chosen(pieces: Mapping[tuple[str, bool], int], common: Mapping[str, int]) -> list[tuple[str, bool, int]]:
+    """The pieces that few items hold, with how often each stands in the probe; where there are none, the rarest."""
+    few = [piece for piece in pieces if common[piece[0]] <= COMMON]
+    return [(*piece, pieces[piece]) for piece in few or sorted(pieces, key=lambda piece: common[piece[0]])[:1]]
 
 
 def _anchors(pieces: Sequence[str]) -> tuple[U64, I64]:

@@ -100,8 +100,8 @@ def test_short_sentences_are_looked_for_together() -> None:
 def test_what_all_items_say_is_none_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shingles, "COMMON", 4)
     rng = random.Random(2)
-    said = sentence(rng, 30)
-    probes = [probe(i, [said, sentence(rng, 40)]) for i in range(20)]
+    said = sentence(rng, 60)
+    probes = [probe(i, [said, sentence(rng, 20)]) for i in range(20)]
     index = ShingleIndex(probes)
     assert not list(index.candidates([merged(said)]))
     assert list(index.candidates([probes[7].text])) == [(0, 7)]
