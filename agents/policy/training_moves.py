@@ -35,8 +35,8 @@ def masking_moves(case: Case) -> Iterator[Move]:
 def template_moves(case: Case) -> Iterator[Move]:
     """Rows in the form that is evaluated; as plain text for once, where what was learned before may carry over to a template.
 
-    A tiny model has learned nothing before, and of what it learns in one form nothing is left in the other; trained in its
-    template every model is lost without it (`docs/matrix.md`).
+    A tiny model has learned nothing before, and of what it learns in one form little is left in the other. Never in the template
+    where plain text is evaluated: both models of `docs/matrix.md` were lost without the template that they were trained in.
     """
     card, values = case.situation.card, case.training
     if not card.chat_template:

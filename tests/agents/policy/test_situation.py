@@ -67,6 +67,15 @@ def test_a_copy_of_a_large_source_is_told_from_a_sample_of_it() -> None:
     assert found["a"] > 0.1
 
 
+def test_huge_sources_that_share_next_to_nothing_are_no_copies() -> None:
+    """Of two million rows a sample of 8,000 says little, and 20 questions in common are chance."""
+    rare = Agreement(first="a", second="b", questions=20, agreeing=1.0, shared=20 / 8000)
+    agreements = [rare, pair("a", "c", 0.4, 60), pair("b", "c", 0.4, 60)]
+    huge = [source(name, rows=2_000_000) for name in ("a", "b")]
+    found = contradicted_shares([*huge, source("c")], agreements)
+    assert max(found["a"], found["b"]) < 0.1 < found["c"]
+
+
 def test_two_that_share_a_part_and_always_agree_are_believed_against_a_third() -> None:
     agreements = [pair("a", "b", 1.0, 60), pair("a", "c", 0.4, 60), pair("b", "c", 0.4, 60)]
     found = contradicted_shares([source("a"), source("b"), source("c")], agreements)
