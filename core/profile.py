@@ -128,6 +128,13 @@ class OptionStyle(ProfileModel):
     count: int
 
 
+class FinalForm(ProfileModel):
+    """How a right reply ends: `ANSWER` stands for the answer; `steps`: something may stand before it."""
+
+    template: str
+    steps: bool
+
+
 class BenchmarkFacts(ProfileModel):
     """Seen in the validation items."""
 
@@ -137,6 +144,7 @@ class BenchmarkFacts(ProfileModel):
     answer_high: float | None = None
     labels: tuple[str, ...] = Field((), description="all answers, where they are few and repeat")
     answer_examples: tuple[str, ...]
+    final: FinalForm
     prompt_prefix: str
     prompt_suffix: str
     prompt_lengths: Lengths

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import json
+import math
 import re
 from typing import Any
 
@@ -220,14 +220,5 @@ def last_values(text: str) -> Values:
 
 
 def as_yaml(values: Values) -> str:
-    """One key a line; texts in quotes, so that `no` stays a text; small numbers so that YAML reads a number."""
-    lines = (f"{key}: {yaml_scalar(value)}" for key, value in values.items())
-    return "\n".join(lines) + "\n"
-
-
-def yaml_scalar(value: str | int | float | bool) -> str:
-    """A YAML scalar."""
-    if isinstance(value, float):
-        mantissa, _, exponent = f"{value:g}".partition("e")
-        return f"{mantissa if '.' in mantissa else mantissa + '.0'}e{exponent}" if exponent else mantissa
-    return json.dumps(value)
+    """One key a line."""
+    return str(yaml.safe_dump(values, sort_keys=False, width=math.inf))

@@ -71,16 +71,9 @@ def repair_plan(plan: Plan, situation: Situation) -> tuple[Plan, str]:
         asked = CHARACTERS.search(diagnosis.repair)
         room = int(asked[1]) if asked else shorter_limit(plan, situation)
         why = f"the last attempt's rows were too long: {diagnosis.problem[:80]}"
-        shorter = with_step(plan, "cap_length", why, question=longest_question(situation), solution=room)
+        shorter = with_step(plan, "cap_length", why, question=situation.longest_question, solution=room)
         return shorter, f"Replies over {room} characters go."
     return plan, f"After: {diagnosis.repair[:120]}"
-
-
-def longest_question(situation: Situation) -> int:
-    """Characters a question may have: some more than the benchmark's; without one, as nearly all of the data's have."""
-    if situation.task.evaluated:
-        return 3 * situation.facts.prompt_lengths.max + 200
-    return max((s.profile.question_lengths.p95 for s in situation.sources), default=400)
 
 
 def shorter_limit(plan: Plan, situation: Situation) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from tuneloop.agents.policy.script_composer import FORM, READ, SELECT
-from tuneloop.agents.policy.situation import DataSource, Situation, form_of, mean
+from tuneloop.agents.policy.situation import DataSource, Situation, mean
 from tuneloop.core.experiment import Step, Value
 
 ORDER = (
@@ -121,7 +121,7 @@ def repeats_agree(source: DataSource) -> bool:
 
 def wants_steps(situation: Situation) -> bool:
     """Whether a reply may and should hold more than the answer."""
-    return form_of(situation.task, situation.facts).steps and situation.facts.answer_shape != "label"
+    return situation.facts.final.steps and situation.facts.answer_shape != "label"
 
 
 def clean_rows(source: DataSource) -> float:
@@ -221,7 +221,7 @@ def final_steps(situation: Situation, chosen: Sequence[DataSource]) -> list[Step
     per_token = 2.0 if situation.card.tiny else 3.0
     room = int(max(task.max_new_tokens * per_token, 40))
     longest = max((s.profile.solution_lengths.max for s in chosen), default=0)
-    asked = 3 * facts.prompt_lengths.max + 200
+    asked = situation.longest_question
     if longest > room or max((s.profile.question_lengths.max for s in chosen), default=0) > asked:
         why = f"a reply may have {task.max_new_tokens} tokens; what is longer is never finished"
         steps.append(Step(do="cap_length", why=why, options={"question": asked, "solution": room}))

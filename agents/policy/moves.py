@@ -26,7 +26,6 @@ class Move:
     kind: str
     statement: str
     reason: str
-    disproof: str
     plan: Plan
     training: Values
     strength: float = 0.0
@@ -83,8 +82,7 @@ class Case:
         strength: float = 0.0,
     ) -> Move:
         """A change of the data plan, the training values, or both."""
-        disproof = f"validation stays at or below {self.evidence.value:.1f}"
-        return Move(kind, statement, reason, disproof, plan or self.plan, training or self.training, strength)
+        return Move(kind, statement, reason, plan or self.plan, training or self.training, strength)
 
 
 def as_equations(case: Case, why: str) -> Plan:
@@ -107,7 +105,7 @@ def format_moves(case: Case) -> Iterator[Move]:
         return
     if find_step(case.plan, "cap_length") is None or said.endless > 0.3:
         room = max(40, int(0.6 * max((s.profile.solution_lengths.p95 for s in case.sources), default=400)))
-        asked = 3 * case.situation.facts.prompt_lengths.max + 200
+        asked = case.situation.longest_question
         plan = with_step(case.plan, "cap_length", why, question=asked, solution=room)
         said_so = f"Only solutions up to {room} characters, so that replies end."
         yield case.move("format.shorter", said_so, why, plan=plan, strength=said.endless)

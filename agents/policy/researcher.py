@@ -21,7 +21,7 @@ from tuneloop.agents.policy.data_plan import (
     with_step,
     without_steps,
 )
-from tuneloop.agents.policy.evidence import call_or_none, parent_of, read_evidence
+from tuneloop.agents.policy.evidence import Evidence, call_or_none, parent_of, read_evidence
 from tuneloop.agents.policy.move_table import MoveTable, RankedMove, load_table, rank_moves
 from tuneloop.agents.policy.moves import (
     RATES,
@@ -88,7 +88,7 @@ async def propose_hypothesis(brief: Brief, tools: Toolbox, table: MoveTable | No
     if little_left(brief, ranked):
         text = f"{IN_VAIN} experiments in a row gained nothing, and no move that is left is expected to bring {LITTLE} points."
         return stop_proposal(brief, case, text)
-    return note_unfollowable(hypothesis_of(ranked[0], case.evidence.number), brief)
+    return note_unfollowable(hypothesis_of(ranked[0], case.evidence), brief)
 
 
 def little_left(brief: Brief, ranked: Sequence[RankedMove]) -> bool:
@@ -289,15 +289,15 @@ def rule_moves(case: Case) -> list[Move]:
     return [move for rule in RULES for move in rule(case) if find_step(move.plan, "use_source")]
 
 
-def hypothesis_of(best: RankedMove, parent: int) -> Hypothesis:
+def hypothesis_of(best: RankedMove, parent: Evidence) -> Hypothesis:
     """The answer."""
     move, (low, high) = best.move, best.interval
     return Hypothesis(
         statement=move.statement,
         reason=f"{move.reason}; expected are {best.gain:+.1f} points ({low:+.1f} to {high:+.1f})",
-        disproof=move.disproof,
+        disproof=f"validation stays at or below {parent.value:.1f}",
         aspect=move.aspect,
-        parent=parent,
+        parent=parent.number,
         data_plan=move.plan,
         training_plan=move.training,
         move=move.kind,

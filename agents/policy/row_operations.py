@@ -183,37 +183,36 @@ def with_chain(row: Row, places: Sequence[re.Match[str]], new: Sequence[tuple[st
     return replace(row, solution=text + tail, answer=row.key, sure=True)
 
 
-def keep_agreed(rows: Sequence[Row], votes: int, need_votes: Sequence[str], share: float = 1.0) -> list[Row]:
-    """Of rows with the same question those that agree: with a confirmed answer, else with at least `share` of the others.
+def keep_agreed(rows: Sequence[Row], votes: int, need_votes: Sequence[str]) -> list[Row]:
+    """Of rows with the same question those that agree with a confirmed answer, else with all others.
 
     Sources in `need_votes` keep only questions that at least `votes` rows answer, or that something else confirms.
     """
     groups: dict[str, list[Row]] = defaultdict(list)
     for row in rows:
         groups[row.name].append(row)
-    return [row for group in groups.values() for row in agreed(group, votes, set(need_votes), share)]
+    return [row for group in groups.values() for row in agreed(group, votes, set(need_votes))]
 
 
-def agreed(group: Sequence[Row], votes: int, need_votes: set[str], share: float) -> list[Row]:
+def agreed(group: Sequence[Row], votes: int, need_votes: set[str]) -> list[Row]:
     """The rows of one question that agree."""
     known = [row for row in group if row.sure] or list(group)
-    counts = Counter(plain_number(row.answer or "") or normalise(row.answer or "") for row in known)
-    answer, most = counts.most_common(1)[0]
-    if most < share * len(known):
+    answers = {plain_answer(row) for row in known}
+    if len(answers) > 1:
         return []
-    kept = [row for row in group if (plain_number(row.answer or "") or normalise(row.answer or "")) == answer]
-    sure = any(row.sure for row in kept)
-    enough = sure or most >= votes
+    kept = [row for row in group if plain_answer(row) in answers]
+    enough = any(row.sure for row in kept) or len(known) >= votes
     return [replace(row, sure=enough) for row in kept if enough or row.source not in need_votes]
 
 
-def require_steps(rows: Sequence[Row], equations_at_least: int, words_at_least: int = 0) -> list[Row]:
-    """Rows with fewer equations or fewer words in their solution go."""
-    return [
-        row
-        for row in rows
-        if len(equations(row.solution)) >= equations_at_least and len(tokens(row.solution)) >= words_at_least
-    ]
+def plain_answer(row: Row) -> str:
+    """The answer so that equal ones are the same text."""
+    return str(plain_number(row.answer or "") or normalise(row.answer or ""))
+
+
+def require_steps(rows: Sequence[Row], equations_at_least: int) -> list[Row]:
+    """Rows with fewer equations in their solution go."""
+    return [row for row in rows if len(equations(row.solution)) >= equations_at_least]
 
 
 def rewrite_equations(rows: Sequence[Row], spacing: str) -> list[Row]:
@@ -251,10 +250,10 @@ def cap_length(rows: Sequence[Row], question: int, solution: int) -> list[Row]:
 def dedupe(rows: Sequence[Row]) -> list[Row]:
     """One row a question: the surest, in ordinary writing, the first."""
 
-    def rank(row: Row) -> tuple[bool, bool, bool, bool]:
+    def rank(row: Row) -> tuple[bool, bool, bool]:
         text = row.question
         odd = text.isupper() or text.islower() or "  " in text or text != text.strip()
-        return not row.sure, not row.solution, odd, False
+        return not row.sure, not row.solution, odd
 
     best: dict[str, Row] = {}
     for row in rows:

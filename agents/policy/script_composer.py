@@ -235,9 +235,8 @@ def format_literal(value: Any, indent: str = "") -> str:
 
 def step_entry(step: Step) -> str:
     """`(step, {options}),` below a line that says why."""
-    options = {name: parse_pairs(value) if name == "shares" else value for name, value in step.options.items()}
     why = printable_line(step.why)
-    return (f"    # {why}\n" if why else "") + f"    ({step.do}, {options!r}),"
+    return (f"    # {why}\n" if why else "") + f"    ({step.do}, {step.options!r}),"
 
 
 def printable_line(text: str) -> str:
@@ -288,16 +287,10 @@ def option_list(options: dict[str, Value | list[str]], name: str) -> list[str]:
 
 def form_entry(form: Form, plan: Sequence[Step]) -> dict[str, Any]:
     """The benchmark's form; a plan without the format step asks raw and ends with the bare answer, if any."""
-    asked = next((step for step in plan if step.do == FORM), None)
-    wanted = asked.options if asked else {"prompt": False, "final": False}
-    final = str(wanted.get("template") or form.final) if wanted.get("final", True) else "ANSWER"
-    entry = asdict(form) | {
-        "constants": [form.prefixes[name] for name in form.constants],
-        "labels": list(form.labels),
-        "final": final if asked or form.evaluated else "",
-        "steps": form.steps and bool(wanted.get("steps", True)),
-    }
-    if not wanted.get("prompt", True):
+    entry = asdict(form) | {"constants": [form.prefixes[name] for name in form.constants], "labels": list(form.labels)}
+    evaluated = entry.pop("evaluated")
+    if all(step.do != FORM for step in plan):
         raw = dict.fromkeys(form.suffixes, "")
         entry |= {"prompt": "\n".join(f"{{{name}}}" for name in raw), "prefixes": raw, "suffixes": raw}
-    return {name: value for name, value in entry.items() if name != "evaluated"}
+        entry["final"] = "ANSWER" if evaluated else ""
+    return entry

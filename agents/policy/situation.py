@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import math
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,108 +14,6 @@ from tuneloop.core.constraints import is_allowed
 from tuneloop.core.experiment import Throughput
 from tuneloop.core.profile import Agreement, BenchmarkFacts, DatasetProfile, ItemField, SourceProfile
 from tuneloop.core.protocols import Toolbox
-
-# How the final answer has to stand in a reply, so that the benchmark's scorer reads it.
-
-WORDED = re.compile(
-    r"((?:[A-Z][\w-]*(?: [a-z][\w-]*)?|answer):)[ \t]*"
-    r"(?:\"|'|`|\*|<|\[|\{|\(|number|letter|the |your |n\b|x\b|[A-E]\b|\d|\.\.\.)"
-)
-SPOKEN = re.compile(r"([Tt]he (?:final |correct )?answer is)\b(?! (?:an?|one|always|the|not|in)\b)")
-FORMS = (
-    "ANSWER",
-    "Answer: ANSWER",
-    "#### ANSWER",
-    "\\boxed{ANSWER}",
-    "<answer>ANSWER</answer>",
-    "**ANSWER**",
-    "(ANSWER)",
-    "[ANSWER]",
-    "The answer is ANSWER.",
-    "Final answer: ANSWER",
-    "ANSWER.",
-    "= ANSWER",
-)
-OWN_FORMS = {"boxed": "\\boxed{ANSWER}", "exact": "ANSWER", "verifier": "<answer>ANSWER</answer>"}
-OTHER_WORDS = ("question", "example", "options", "q")  # that a colon follows, and no answer
-STEPS = "First, 3 + 4 = 7. Then we go on.\n"
-
-
-@dataclass(frozen=True)
-class FinalForm:
-    """`ANSWER` stands for the answer; `steps`: something may stand before it."""
-
-    template: str
-    steps: bool
-
-
-def final_form(task: TaskCard, facts: BenchmarkFacts) -> FinalForm:
-    """The form for the benchmark's scorer, in the wording the task itself uses where it has one."""
-    wording = wording_form(task, facts)
-    if task.final:
-        return FinalForm(task.final, True)
-    kind, _, pattern = task.answer.partition(":")
-    if kind == "regex":
-        return pattern_form(pattern, facts.answer_examples, wording)
-    return FinalForm(OWN_FORMS.get(kind) or wording or "Answer: ANSWER", kind != "exact")
-
-
-def wording_form(task: TaskCard, facts: BenchmarkFacts) -> str | None:
-    """`Answer: ANSWER`, `#### ANSWER` and the like, if prompt or description ask for it."""
-    said = "\n".join((facts.prompt_prefix, facts.prompt_suffix, task.prompt, task.description))
-    for mark in ("####", "<answer>", "\\boxed"):
-        if mark in said:
-            return next(form for form in FORMS if form.startswith(mark))
-    if found := [words for words in WORDED.findall(said) if words[:-1].casefold() not in OTHER_WORDS]:
-        return f"{found[-1]} ANSWER"
-    spoken = SPOKEN.search(said)
-    return f"{spoken[1]} ANSWER." if spoken else None
-
-
-def pattern_form(pattern: str, answers: Sequence[str], wording: str | None) -> FinalForm:
-    """A form that the pattern reads back for every answer seen; with steps before it if that can be read too."""
-    literal = literal_form(pattern)
-    forms = [f for f in (wording, literal, *FORMS) if f]
-    for steps in (True, False):
-        for form in forms:
-            if all(pattern_reads(pattern, (STEPS if steps else "") + form.replace("ANSWER", a), a) for a in answers):
-                return FinalForm(form, steps)
-    return FinalForm(wording or literal or "ANSWER", True)
-
-
-def pattern_reads(pattern: str, reply: str, answer: str) -> bool:
-    """Whether the last match in the reply gives the answer."""
-    found = [m[1] if m.re.groups else m[0] for m in re.finditer(pattern, reply)]
-    kept = [" ".join(f.split()) for f in found if f and f.strip()]
-    return bool(kept) and kept[-1].casefold() == " ".join(answer.split()).casefold()
-
-
-def literal_form(pattern: str) -> str:
-    r"""The pattern with its first group as ANSWER and the rest as plain text: `Answer:\s*(\d+)` → `Answer: ANSWER`."""
-    text = re.sub(r"^\(\?[a-zA-Z]+\)", "", pattern)
-    depth, start, end = 0, -1, -1
-    for i, c in enumerate(text):
-        if c in "()" and (i == 0 or text[i - 1] != "\\"):
-            capturing = c == "(" and (text[i + 1 : i + 2] != "?" or text[i + 1 : i + 4] == "?P<")
-            if capturing and start < 0:
-                start, depth = i, 0
-            depth += 1 if c == "(" else -1
-            if c == ")" and depth == 0 and start >= 0 and end < 0:
-                end = i
-    if start < 0 or end < 0:
-        return "ANSWER"
-    return shortest_match(text[:start]) + "ANSWER" + shortest_match(text[end + 1 :])
-
-
-def shortest_match(pattern: str) -> str:
-    """The shortest plain text a simple pattern matches, with a blank for optional white space."""
-    text = re.sub(r"\\[^\w\s][?*]", "", re.sub(r"\\s[*+?]?| [*?]", " ", pattern))
-    text = re.sub(r"\(\?:([^()|]*)(?:\|[^()]*)?\)\??", r"\1", text)
-    text = re.sub(r"\[([^\]^\\])[^\]]*\][?*]?", r"\1", text)
-    text = re.sub(r"\\b|\^|\$|\\Z|\\A|(?<=\w)\?", "", text)
-    text = re.sub(r".[*?]|(?<=.)\+", "", text) if re.search(r"(?<!\\)[*?+]", text) else text
-    return re.sub(r"\\(.)", r"\1", text)
-
 
 TINY = 20_000_000
 CPU_FLOPS, GPU_FLOPS = 4e10, 6e13
@@ -230,6 +127,13 @@ class Situation:
         return not any(row.value is not None for row in self.brief.journal)
 
     @property
+    def longest_question(self) -> int:
+        """Characters a question may have: some more than the benchmark's; without one, as nearly all of the data's have."""
+        if self.task.evaluated:
+            return 3 * self.facts.prompt_lengths.max + 200
+        return max((s.profile.question_lengths.p95 for s in self.sources), default=400)
+
+    @property
     def enough(self) -> int:
         """So many clean rows need no more company."""
         return min(self.task.row_limit, 500 if self.card.tiny else 1000)
@@ -325,7 +229,6 @@ def read_card(told: dict[str, Any], brief: Brief) -> ModelFacts:
 
 def form_of(task: TaskCard, facts: BenchmarkFacts) -> Form:
     """How the benchmark asks and reads."""
-    final = final_form(task, facts)
     low, high = facts.answer_low or 0.0, facts.answer_high or 0.0
     room = 2 * max(abs(low), abs(high), 10.0)
     style = facts.options
@@ -340,8 +243,8 @@ def form_of(task: TaskCard, facts: BenchmarkFacts) -> Form:
         low=min(0.0, low - room) if low < 0 else 0.0,
         high=math.ceil(high + room),
         options={"mark": style.mark, "separator": style.separator, "lead": style.lead} if style else None,
-        final=final.template,
-        steps=final.steps,
+        final=facts.final.template,
+        steps=facts.final.steps,
         evaluated=task.evaluated,
     )
 

@@ -132,7 +132,7 @@ class Space:
     def _turned(self, point: Point, chosen: Sequence[DataSource]) -> list[Step]:
         longest = max(s.profile.solution_lengths.max for s in self.sources)
         room = int(max(2.0 * self.situation.task.max_new_tokens, LEAST_TOKENS))
-        asked = 3 * self.situation.facts.prompt_lengths.max + 200
+        asked = self.situation.longest_question
         known = {step.do: step for step in final_steps(self.situation, self.sources)}
         steps = {
             "drop_off_topic": off_topic_step(self.situation, 1.0),

@@ -130,7 +130,7 @@ def as_idea(move: Move) -> Hypothesis:
     return Hypothesis(
         statement=move.statement,
         reason=move.reason,
-        disproof=move.disproof,
+        disproof="it gains nothing",
         aspect=move.aspect,
         data_plan=move.plan,
         training_plan=move.training,

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from tuneloop.core.catalog import Benchmark, Item
 from tuneloop.core.profile import BenchmarkFacts, ItemField, Lengths, OptionStyle, Shape
 from tuneloop.core.text import letter_in, plain_number, tokens
+from tuneloop.tools.raw_data.answer_form import final_form
 
 MARK = re.compile(r"(^|[\n ])([(\[]?)([A-J])([).:\]]{1,2} ?)(?=\S)", re.MULTILINE)
 MOST_LABELS = 60
@@ -128,6 +129,7 @@ def benchmark_facts(benchmark: Benchmark, items: Sequence[Item]) -> BenchmarkFac
     """Facts about the items shown."""
     prompts = [render(benchmark.prompt, item.fields) for item in items]
     answers = [item.answer for item in items]
+    examples = list(dict.fromkeys(answers))[:8]
     shape, labels = answer_shape(benchmark, answers) if answers else ("text", ())
     values = [float(str(plain_number(a))) for a in answers] if shape in ("integer", "number") else []
     used = [name for name in (items[0].fields if items else {}) if f"{{{name}}}" in benchmark.prompt]
@@ -141,7 +143,8 @@ def benchmark_facts(benchmark: Benchmark, items: Sequence[Item]) -> BenchmarkFac
         answer_low=min(values, default=None),
         answer_high=max(values, default=None),
         labels=labels,
-        answer_examples=tuple(dict.fromkeys(a[:80] for a in answers))[:8],
+        answer_examples=tuple(answer[:80] for answer in examples),
+        final=final_form(benchmark, f"{whole.prefix}\n{whole.suffix}", examples),
         prompt_prefix=whole.prefix,
         prompt_suffix=whole.suffix,
         prompt_lengths=length_percentiles(prompts),

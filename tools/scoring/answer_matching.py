@@ -320,13 +320,20 @@ def gold_by_pattern(pattern: str, answer: str) -> str | None:
 
 def first_group(pattern: str, flags: int) -> re.Pattern[str] | None:
     """The first capturing group as a pattern of its own; None when there is none or it cannot stand alone."""
-    pieces, depth, start = tokens(pattern), 0, None
+    pieces = tokens(pattern)
+    span = group_span(pieces)
+    return None if span is None else alone("".join(pieces[span[0] : span[1] + 1]), flags)
+
+
+def group_span(pieces: list[str]) -> tuple[int, int] | None:
+    """Where a pattern's first capturing group begins and ends; None when there is none."""
+    depth, start = 0, None
     for i, piece in enumerate(pieces):
         if piece == "(" and start is None and (pieces[i + 1] != "?" or pieces[i + 2 : i + 4] == ["P", "<"]):
             start, depth = i, 0
         depth += {"(": 1, ")": -1}.get(piece, 0)
         if start is not None and depth == 0:
-            return alone("".join(pieces[start : i + 1]), flags)
+            return start, i
     return None
 
 

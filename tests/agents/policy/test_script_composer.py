@@ -16,13 +16,9 @@ from tuneloop.agents.policy import row_operations
 from tuneloop.agents.policy.data_plan import ORDER, with_step
 from tuneloop.agents.policy.rows import Row, alpaca, question_text
 from tuneloop.agents.policy.script_composer import FORM, SELECT, Form, compose, form_entry
-from tuneloop.agents.policy.situation import final_form, literal_form
-from tuneloop.core.brief import TaskCard
 from tuneloop.core.experiment import Step
-from tuneloop.core.profile import BenchmarkFacts, Lengths
 from tuneloop.core.text import signs
 from tuneloop.tools.data_script.static_check import check_script
-from tuneloop.tools.scoring.answer_matching import extract
 
 OPTIONS: dict[str, dict[str, Any]] = {
     "drop_off_topic": {"words": ["pens", "has"], "at_least": 1},
@@ -115,63 +111,6 @@ def test_a_single_file_as_data_set(tmp_path):
 def test_an_unknown_operation_is_named():
     with pytest.raises(KeyError, match="polish"):
         compose("x", (*plan_of([]), Step(do="polish")), form(), 5, 1)
-
-
-def facts(*answers, suffix=""):
-    none = Lengths(p50=1, p95=1, max=1)
-    return BenchmarkFacts(
-        items=9, answer_shape="text", answer_examples=answers, prompt_prefix="", prompt_suffix=suffix, prompt_lengths=none,
-        fields={}, words={}, least_words=0,
-    )  # fmt: skip
-
-
-def task(answer, description="A task."):
-    return TaskCard(
-        benchmark="b", domain="d", description=description, answer=answer, prompt="{prompt}", metric="accuracy",
-        direction="max", max_new_tokens=64, base_model="m", datasets=(), row_limit=9, seed=1, device="cpu",
-    )  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("pattern", "answers"),
-    [
-        (r"Result:\s*(-?\d+)", ("12", "-3")),
-        (r"(?i)answer\s*[:=]\s*([A-D])", ("A", "C")),
-        (r"^(yes|no)$", ("yes", "no")),
-        (r"\[\[(\w+)\]\]", ("red", "blue")),
-        (r"<answer>(.*?)</answer>", ("a b", "c")),
-        (r"####\s*([\d,.]+)", ("1,200", "7")),
-        (r"\b(positive|negative|neutral)\b", ("neutral", "positive")),
-        (r"final answer is \$?(\d+)", ("5",)),
-        (r"\d{4}", ("2024", "1999")),
-        (r"The capital is (?P<town>[A-Z]\w+)\.", ("Paris",)),
-        (r"\\boxed\{(\d+)\}", ("4",)),
-    ],
-)
-def test_forms_are_read_back_by_patterns(pattern, answers):
-    found = final_form(task(f"regex:{pattern}"), facts(*answers))
-    for answer in answers:
-        reply = ("3 + 4 = 7\n" if found.steps else "") + found.template.replace("ANSWER", answer)
-        assert (extract(f"regex:{pattern}", reply) or "").casefold() == answer.casefold(), (
-            found,
-            literal_form(pattern),
-        )
-
-
-@pytest.mark.parametrize(
-    ("kind", "description", "suffix", "template"),
-    [
-        ("number", "Ends with `Total: 12`.", "", "Total: ANSWER"),
-        ("number", "Solve it.", "\nEnd with #### and the number.", "#### ANSWER"),
-        ("choice", 'Finish with "The answer is X".', "", "The answer is ANSWER."),
-        ("choice", "Pick one.", "", "Answer: ANSWER"),
-        ("boxed", "Say Answer: 3", "", "\\boxed{ANSWER}"),
-        ("exact", "Say Label: red", "", "ANSWER"),
-        ("verifier:near.py", "Say Label: red", "", "<answer>ANSWER</answer>"),
-    ],
-)
-def test_forms_follow_the_tasks_own_wording(kind, description, suffix, template):
-    assert final_form(task(kind, description), facts("1", suffix=suffix)).template == template
 
 
 def row(question, solution, answer, key=None, source="s", sure=False):
