@@ -9,6 +9,7 @@ from tuneloop.agents.policy.data_plan import Plan, find_step, first_plan, with_s
 from tuneloop.agents.policy.evidence import call_or_none
 from tuneloop.agents.policy.script_composer import compose, printable_line
 from tuneloop.agents.policy.situation import Situation, form_of, read_situation
+from tuneloop.agents.policy.validator import NO_ROWS
 from tuneloop.core.brief import Brief
 from tuneloop.core.experiment import DataScript
 from tuneloop.core.protocols import Toolbox
@@ -17,9 +18,6 @@ SOFTEN = (
     "drop_off_topic", "drop_unlikely_labels", "balance_answers", "keep_agreed", "require_steps", "cap_length",
     "drop_contradicted", "drop_false_equations", "finish_steps",
 )  # fmt: skip
-FEWER = re.compile(
-    r"no row|empty list|no valid samples|too few|\b0 rows|train set will be empty|corresponds to no data", re.I
-)
 LONGER = re.compile(r"cutoff|too long|longer than|are cut|beyond|max_position", re.I)
 OVERLAPS = re.compile(r"rows overlap with validation items")
 REFUSED, MARK = re.compile(r"^REFUSED = \[.*?\]", re.MULTILINE | re.DOTALL), re.compile(r"\b[0-9a-f]{16}\b")
@@ -63,7 +61,7 @@ def repair_plan(plan: Plan, situation: Situation) -> tuple[Plan, str]:
     if diagnosis is None or diagnosis.culprit not in ("script", "data"):
         return plan, ""
     said = f"{diagnosis.problem}\n{diagnosis.repair}\n{brief.failure}"
-    if FEWER.search(said):
+    if re.search(NO_ROWS, said, re.I):
         gone = [do for do in SOFTEN if find_step(plan, do)][: max(1, brief.attempt)]
         named = ", ".join(gone) or "nothing more to leave out"
         return without_steps(plan, *gone), f"Left out, as too few rows were left: {named}."

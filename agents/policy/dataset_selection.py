@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from pydantic import BaseModel, ConfigDict
-
 from tuneloop.core.catalog import Benchmark, Dataset
+from tuneloop.core.frozen import Frozen
 
 WORD = re.compile(r"[a-z][a-z-]{3,}")
 STOP = {
@@ -17,20 +16,16 @@ SAME_DOMAIN, MADE_FOR, OWN = 1.0, 2.0, 4.0
 SHARE, MOST = 0.6, 3
 
 
-class RatedDataset(BaseModel):
+class RatedDataset(Frozen):
     """How well a data set fits, and why."""
-
-    model_config = ConfigDict(frozen=True)
 
     name: str
     weight: float
     why: str
 
 
-class DatasetSelection(BaseModel):
+class DatasetSelection(Frozen):
     """The data sets of a run."""
-
-    model_config = ConfigDict(frozen=True)
 
     datasets: tuple[str, ...]
     reason: str

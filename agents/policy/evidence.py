@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -58,23 +57,18 @@ async def call_or_none(tools: Toolbox, tool: str, **arguments: Any) -> Any:
 
 
 async def read_evidence(task: TaskCard, row: JournalRow, tools: Toolbox) -> Evidence:
-    """Ask the servers about one experiment of the journal."""
-    failures, report, forecast = await asyncio.gather(
-        call_or_none(tools, "evaluation_explain_failures", experiment=row.number, count=SHOWN),
-        call_or_none(tools, "data_report", experiment=row.number),
-        call_or_none(tools, "training_forecast", experiment=row.number),
-    )
+    """Ask the server about one experiment of the journal."""
+    failures = await call_or_none(tools, "evaluation_explain_failures", experiment=row.number, count=SHOWN)
     training = row.training
-    measured = training.seconds / training.steps if training and training.steps else 0.0
     return Evidence(
         hypothesis=row.hypothesis,
         number=row.number,
         value=row.value or 0.0,
         parsed=100.0 if row.parsed is None else row.parsed,
         training=training,
-        rows=row.rows or (report or {}).get("rows") or (training.rows if training else 0),
+        rows=row.rows or (training.rows if training else 0),
         said=read_failures((failures or {}).get("items", []), task.max_new_tokens),
-        seconds_per_step=measured or float((forecast or {}).get("seconds_per_step") or 0.0),
+        seconds_per_step=training.seconds / training.steps if training and training.steps else 0.0,
     )
 
 

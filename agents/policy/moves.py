@@ -85,14 +85,6 @@ class Case:
         return Move(kind, statement, reason, plan or self.plan, training or self.training, strength)
 
 
-def as_equations(case: Case, why: str) -> Plan:
-    """The plan with solutions as bare equations, words read as signs where solutions have them."""
-    plan = case.plan
-    if any(s.profile.spoken_equations > 0.05 for s in case.sources):
-        plan = with_step(plan, "signs_for_words", "some solutions write their arithmetic in words")
-    return with_step(plan, "rewrite_equations", why, spacing="as_is")
-
-
 def format_moves(case: Case) -> Iterator[Move]:
     """The scorer finds no answer, or replies do not end: ask and answer in its form, and shorter."""
     e, said = case.evidence, case.evidence.said
@@ -120,8 +112,10 @@ def style_moves(case: Case) -> Iterator[Move]:
     rewritten, stepless = find_step(case.plan, "rewrite_equations"), case.evidence.said.stepless
     wrong = f"{100 * case.room:.0f} % are wrong"
     if rewritten is None and equations > 0.4:
-        plan = as_equations(case, wrong)
         why = f"{wrong}, and solutions are prose around equations"
+        plan = with_step(case.plan, "rewrite_equations", why, spacing="as_is")
+        if any(s.profile.spoken_equations > 0.05 for s in case.sources):
+            plan = with_step(plan, "signs_for_words", "some solutions write their arithmetic in words")
         yield case.move("style.equations", "Solutions as bare equations, one a line.", why, plan=plan)
     if rewritten is not None:
         why = f"{wrong} in bare equations"

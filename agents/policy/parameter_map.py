@@ -74,9 +74,9 @@ async def read_parameter_map(
 
     `methods`: those whose first values are asked for; without LoRA its rank may stay unknown.
     """
-    told, *suggested = await asyncio.gather(
-        call_or_none(tools, "params_query_parameters", text=", ".join(MEANINGS.values())) if search else no_answer(),
-        *(tools.call("params_suggest_config", method=m, batch=BATCH, **STEPS_ASKED.get(m, {})) for m in methods),
+    told = await call_or_none(tools, "params_query_parameters", text=", ".join(MEANINGS.values())) if search else None
+    suggested = await asyncio.gather(
+        *(tools.call("params_suggest_config", method=m, batch=BATCH, **STEPS_ASKED.get(m, {})) for m in methods)
     )
     first: dict[str, Values] = {method: one["values"] for method, one in zip(methods, suggested, strict=True)}
     names = [*(told or {}).get("names", ()), *(name for values in first.values() for name in values)]
@@ -88,10 +88,6 @@ async def read_parameter_map(
     if lacking:
         raise ToolError(f"this release has no parameter for {', '.join(lacking)}")
     return ParameterMap(first=first, **{knob: name or "" for knob, name in found.items()})
-
-
-async def no_answer() -> None:
-    """The answer of nobody."""
 
 
 def match_name(words: str, names: Iterable[str]) -> str | None:

@@ -19,7 +19,8 @@ from tuneloop.core.errors import RecipeError, ToolError
 from tuneloop.core.protocols import Toolbox
 
 Answer = TypeVar("Answer", bound=BaseModel)
-AGENTS: dict[str, Callable[[Brief, Toolbox], Awaitable[BaseModel]]] = {
+Agents = dict[str, Callable[[Brief, Toolbox], Awaitable[BaseModel]]]
+AGENTS: Agents = {
     "researcher": propose_hypothesis,
     "data_engineer": write_script,
     "config_coder": write_config,
@@ -37,12 +38,8 @@ class OfflinePolicy:
     name = "offline"
 
     def __init__(self, table: MoveTable | None = None) -> None:
-        self._agents = dict(AGENTS)
-        if table is not None:
-            self._agents |= {
-                "researcher": partial(propose_hypothesis, table=table),
-                "critic": partial(explain, table=table),
-            }
+        told: Agents = {"researcher": partial(propose_hypothesis, table=table), "critic": partial(explain, table=table)}
+        self._agents = AGENTS | told
 
     async def answer(self, agent: str, prompt: str, brief: Brief, tools: Toolbox, want: type[Answer]) -> Answer:  # noqa: ARG002
         """The agent's answer. Raises RecipeError for an agent it does not know and when a tool refuses."""

@@ -16,11 +16,6 @@ from tuneloop.core.directive import Focus, Use
 from tuneloop.core.experiment import Hypothesis
 
 
-def apply_directives(brief: Brief, values: Values) -> Values:
-    """The training values as the user wants them."""
-    return constrained(brief.directives, values, brief.kept)
-
-
 def without_excluded_sources(plan: Plan, situation: Situation) -> Plan:
     """The plan without sources that were ruled out; with the best of the others where none is left."""
     left = tuple(step for step in plan if step.do != READ or any(reads_source(step, s) for s in situation.sources))
@@ -29,8 +24,8 @@ def without_excluded_sources(plan: Plan, situation: Situation) -> Plan:
 
 def obey_directives(idea: Hypothesis, situation: Situation) -> Hypothesis:
     """The idea as the user's directives allow it."""
-    plan = without_excluded_sources(idea.data_plan, situation)
-    values = apply_directives(situation.brief, dict(idea.training_plan))
+    brief, plan = situation.brief, without_excluded_sources(idea.data_plan, situation)
+    values = constrained(brief.directives, dict(idea.training_plan), brief.kept)
     return idea.model_copy(update={"data_plan": plan, "training_plan": values})
 
 
@@ -52,7 +47,8 @@ def same_values(values: Values, before: Values) -> bool:
 
 def limit_move(move: Move, case: Case) -> Move:
     """The move within the user's limits; what they change of it is said."""
-    training = apply_directives(case.situation.brief, move.training)
+    brief = case.situation.brief
+    training = constrained(brief.directives, move.training, brief.kept)
     bent = ", ".join(f"{name} = {value}" for name, value in training.items() if move.training.get(name, value) != value)
     statement = f"{move.statement} Within the user's limits: {bent}." if bent else move.statement
     plan = without_excluded_sources(move.plan, case.situation)

@@ -8,7 +8,8 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from tuneloop.agents.policy.data_engineer import FEWER, SOFTEN
+from tuneloop.agents.policy.config_coder import change_rate
+from tuneloop.agents.policy.data_engineer import SOFTEN
 from tuneloop.agents.policy.data_moves import coverage_moves, filter_moves, source_moves
 from tuneloop.agents.policy.data_plan import (
     Plan,
@@ -46,6 +47,7 @@ from tuneloop.agents.policy.training_moves import (
     read_grpo_values,
     template_moves,
 )
+from tuneloop.agents.policy.validator import FAILURES, NO_ROWS
 from tuneloop.core.brief import Brief, ExpectedMove, JournalRow
 from tuneloop.core.errors import RecipeError, ToolError
 from tuneloop.core.experiment import Hypothesis, Value
@@ -59,13 +61,6 @@ RULES = (
 FIRST, LAST = ("asked.values", "rate.stopped", "format.evaluated"), ("asked.limits",)
 SHOWN = 8  # moves that others are told of
 AT_LEAST, IN_VAIN, LITTLE = 6, 8, 0.5  # measured, not promoted in a row, points: little more is to be expected
-DIVERGED = re.compile(r"\bnan\b|diverg|infinite|loss rises|exactly 0|learning.rate.*(?:high|lower)", re.I)
-FLAT = re.compile(r"loss does not move|learning.rate is too small", re.I)
-RATE_CURES = (
-    (FLAT, 5.0, "The same data at five times the learning rate, which moved nothing."),
-    (DIVERGED, 0.3, "The same data at a third of the learning rate, which diverged."),
-)
-SLOW = re.compile(r"time limit|timed? ?out|deadline|too long to train|seconds are left", re.I)
 
 
 async def propose_hypothesis(brief: Brief, tools: Toolbox, table: MoveTable | None = None) -> Hypothesis:
@@ -98,13 +93,17 @@ def little_left(brief: Brief, ranked: Sequence[RankedMove]) -> bool:
     endless = budget.experiments_left is None and budget.training_left is None
     in_vain = all(row.outcome != "promoted" for row in journal[-IN_VAIN:])
     enough = len(measured) >= AT_LEAST and len(journal) >= IN_VAIN
-    asked = brief.stop_refused or brief.task.on_stop == "continue"
-    return endless and enough and in_vain and all(one.improvement < LITTLE for one in ranked) and not asked
+    return endless and enough and in_vain and all(one.improvement < LITTLE for one in ranked) and not goes_on(brief)
+
+
+def goes_on(brief: Brief) -> bool:
+    """Whether the user wants no end proposed."""
+    return bool(brief.stop_refused) or brief.task.on_stop == "continue"
 
 
 def stop_proposal(brief: Brief, case: Case, reason: str) -> Hypothesis:
     """That the run ends. Raises RecipeError where the user wants it to go on."""
-    if brief.stop_refused or brief.task.on_stop == "continue":
+    if goes_on(brief):
         raise RecipeError("every change that the evidence allows was tried")
     return Hypothesis(
         statement="Little more is to be expected.",
@@ -197,15 +196,12 @@ def apply_failure(
 ) -> tuple[Plan, Values, str]:
     """Plan and values after one failed experiment, and what was changed."""
     said = row.failure or ""
-    for pattern, factor, why in RATE_CURES:
-        if pattern.search(said):
-            return plan, parameter_map.with_rate(training, factor), why
-    if SLOW.search(said):
-        steps = max(20, parameter_map.steps_of(training, row.rows or 1000) // 2)
-        shorter = parameter_map.with_steps(training, steps, row.rows or 1000)
-        return plan, shorter, "The same data in half the steps, to fit the time."
+    for rule in (rule for rule in FAILURES if rule.found(said)):
+        cured = change_rate(training, rule.repair, parameter_map)
+        if cured != training:
+            return plan, cured, f"The same data: {rule.repair}."
     gone = next((do for do in SOFTEN if find_step(plan, do)), None)
-    if gone is not None and (FEWER.search(said) or "script" in said or "data" in said):
+    if gone is not None and re.search(rf"{NO_ROWS}|script|data", said, re.I):
         why = f"The same without {gone}, which may have failed or left too few rows."
         return without_steps(plan, gone), training, why
     return plan, parameter_map.with_rate(training, 0.5), "The same data at half the learning rate, after a failure."

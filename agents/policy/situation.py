@@ -6,7 +6,6 @@ import asyncio
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from tuneloop.agents.policy.script_composer import Form
 from tuneloop.core.brief import Brief, TaskCard
@@ -151,7 +150,14 @@ async def read_situation(brief: Brief, tools: Toolbox) -> Situation:
         allowed = [s for s in p.sources if is_allowed(brief.directives, name, s.file)]
         wrong = contradicted_shares(allowed, p.agreements)
         sources += [DataSource(name, s, wrong.get(s.name)) for s in allowed]
-    return Situation(brief, profiles[0].benchmark, tuple(sources), read_card(card, brief))
+    model = ModelFacts(
+        parameters=int(card["parameters"]),
+        chat_template=bool(card.get("chat_template")),
+        device=str(card.get("device") or brief.task.device),
+        throughput=brief.throughput,
+        asked=str(card.get("asked", "chat")),
+    )
+    return Situation(brief, profiles[0].benchmark, tuple(sources), model)
 
 
 LEAST_SHARED = 20  # questions that tell something
@@ -214,17 +220,6 @@ def reply_accuracy(profile: SourceProfile) -> float:
 def voted(right: float) -> float:
     """Share of right answers among those that two replies give."""
     return right**2 / (right**2 + ALIKE * (1 - right) ** 2)
-
-
-def read_card(told: dict[str, Any], brief: Brief) -> ModelFacts:
-    """The part of a model card the policy needs."""
-    return ModelFacts(
-        parameters=int(told["parameters"]),
-        chat_template=bool(told.get("chat_template")),
-        device=str(told.get("device") or brief.task.device),
-        throughput=brief.throughput,
-        asked=str(told.get("asked", "chat")),
-    )
 
 
 def form_of(task: TaskCard, facts: BenchmarkFacts) -> Form:

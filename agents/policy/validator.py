@@ -21,6 +21,10 @@ class FailurePattern:
     culprit: Culprit
     repair: str
 
+    def found(self, text: str) -> re.Match[str] | None:
+        """Where the text gives it away."""
+        return re.search(self.pattern, text, re.IGNORECASE | re.DOTALL)
+
 
 FINDING = re.compile(r"\btrain\.yaml(?::\d+)? (\w+): (.+)")
 LAST_WORDS = re.compile(r"^\w*(?:Error|Exception|Exit|Interrupt)\b.*$", re.MULTILINE)
@@ -34,20 +38,20 @@ MEMORY = (
 ENGINE = r"no module named '?(?:torch|transformers|llamafactory|peft|trl)|operator torchvision|libc10|GLIBC"
 ACCELERATOR = r"cuda (?:driver|error: no kernel)|nccl|no cuda-capable"
 DIVERGED = (
-    r"loss (?:is|became|rises|goes).{0,40}(?:nan|infinite|lower)|\bnan\b|diverg|learning.rate is too high|"
-    r"lower learning.rate|loss became"
+    r"loss (?:is|goes).{0,40}(?:nan|infinite|lower)|\bnan\b|diverg|learning.rate is too high|lower learning.rate|"
+    r"loss (?:became|rises)"
 )
 CUT = r"\d+ tokens.{0,60}cutoff|exactly 0.{0,60}cutoff|raise cutoff|beyond cutoff"
 UNKNOWN = r"unknown (?:key|parameter) '?([a-z_]+)|keys are not used by the HfArgumentParser: \['([a-z_]+)"
 TEMPLATE = r"template.{0,60}(?:does not exist|not fit|missing)|index out of range in self"
 SLOW = (
     r"(?:training|train|job).{0,40}(?:time limit|timed? ?out|deadline)|forecast.{0,80}(?:left|limit|budget)|"
-    r"does not fit the time"
+    r"does not fit the time|too long to train|seconds are left"
 )
-NO_ROWS = r"no row is left|empty list|cannot find valid samples|corresponds to no data|too few|\b0 rows"
+NO_ROWS = r"\bno rows?\b|valid samples|empty list|train set will be empty|corresponds to no data|too few|\b0 rows"
 TOO_LONG = r"rows? (?:is|are) (?:too long|longer)|are cut|over-?long|cut at cutoff"
 CRASHED = r"process_data\.py|Traceback|SyntaxError|KeyError|UnicodeDecodeError|FileNotFoundError|JSONDecodeError"
-RULES = (
+FAILURES = (
     FailurePattern(r"no space left|disk (?:is )?full|quota exceeded", "environment", "free space on the disk"),
     FailurePattern(ENGINE, "environment", "build the engine again"),
     FailurePattern(ACCELERATOR, "environment", "look at the accelerator and its driver"),
@@ -81,8 +85,7 @@ async def diagnose(brief: Brief, tools: Toolbox) -> Diagnosis:
     if found := list(FINDING.finditer(text)):
         return diagnose_findings(found)
     for rule in order_culprits(brief.blamed):
-        match = re.search(rule.pattern, text, re.IGNORECASE | re.DOTALL)
-        if match:
+        if match := rule.found(text):
             return await apply_rule(rule, match, text, tools)
     culprit = blame(brief)
     problem = quote_failure(culprit, text, 0)
@@ -99,8 +102,8 @@ def diagnose_findings(found: list[re.Match[str]]) -> Diagnosis:
 def order_culprits(blamed: str) -> Iterator[FailurePattern]:
     """Those of whom the check blames first: it knows best, but not always. The world goes before a config alone."""
     first = (blamed,) if blamed in ("script", "data") else ("environment", blamed)
-    yield from (rule for culprit in first for rule in RULES if rule.culprit == culprit)
-    yield from (rule for rule in RULES if rule.culprit not in first)
+    yield from (rule for culprit in first for rule in FAILURES if rule.culprit == culprit)
+    yield from (rule for rule in FAILURES if rule.culprit not in first)
 
 
 async def apply_rule(rule: FailurePattern, match: re.Match[str], text: str, tools: Toolbox) -> Diagnosis:
