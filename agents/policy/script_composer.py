@@ -202,7 +202,7 @@ def compose(
         sources=format_literal(sources),
         task=format_literal(form_entry(form, plan)),
         refused=format_literal(list(refused)),
-        words=format_literal(parse_pairs(chosen.options.get("words", []))),
+        words=format_literal(parse_pairs(option_list(chosen.options, "words"))),
     )
     steps = f"# What is done with the rows, in order, and why.\n{listed}"
     return "\n\n\n".join([head.strip(), lay_out(pieces), steps, MAIN.strip()]) + "\n"
@@ -244,10 +244,9 @@ def printable_line(text: str) -> str:
     return " ".join("".join(c if c.isprintable() else " " for c in text).split())
 
 
-def parse_pairs(values: Value | list[str]) -> dict[str, float]:
+def parse_pairs(values: Sequence[str]) -> dict[str, float]:
     """`["now=0.6", …]` → {"now": 0.6, …}."""
-    listed = values if isinstance(values, list) else []
-    return {name: float(share) for name, _, share in (value.rpartition("=") for value in listed)}
+    return {name: float(share) for name, _, share in (value.rpartition("=") for value in values)}
 
 
 def source_entry(step: Step, form: Form, skip: Mapping[str, str]) -> dict[str, Any]:
