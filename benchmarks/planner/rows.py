@@ -14,7 +14,15 @@ from planner.arena import Arena
 from planner.space import Point
 from tuneloop.agents.policy import row_operations
 from tuneloop.agents.policy.rows import Row, alpaca, read_source
-from tuneloop.agents.policy.script_composer import FORM, READ, SELECT, form_entry, parse_pairs, source_entry
+from tuneloop.agents.policy.script_composer import (
+    FORM,
+    READ,
+    SELECT,
+    form_entry,
+    option_list,
+    parse_pairs,
+    source_entry,
+)
 from tuneloop.agents.policy.situation import form_of
 from tuneloop.core.experiment import Step
 from tuneloop.core.text import equations, plain_number, tokens
@@ -89,7 +97,7 @@ class RowMaker:
         words: dict[str, float] = {}
         for step in plan:
             if step.do == SELECT:
-                words = parse_pairs(step.options.get("words", []))
+                words = parse_pairs(option_list(step.options, "words"))
             elif step.do not in (READ, FORM):
                 rows = getattr(row_operations, step.do)(rows, **step.options)
         return row_operations.select(rows, task.row_limit, task.seed, words)
