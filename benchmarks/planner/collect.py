@@ -15,6 +15,7 @@ from planner.arena import Arena, Site
 from planner.made_task import family
 from planner.space import STYLES, Point, loaded
 from tuneloop.agents.policy import OfflinePolicy
+from tuneloop.agents.policy.researcher import first_hypothesis
 from tuneloop.core.async_bridge import run_sync
 from tuneloop.core.errors import RecipeError
 from tuneloop.core.experiment import DataScript, TrainConfig, Training
@@ -32,6 +33,8 @@ SHORT = RUNS / "short"  # some of the same recipes with a quarter of the steps, 
 QUARTER = 0.25
 Recipe = Callable[[Arena, int], Point]
 NEAR_RATES, NEAR_STEPS = (5e-4, 6e-3), 60
+DRAWN = 60  # runs of a task; what is collected after them lies about the policy's first recipe
+PARTS = (("sources",), ("style",), ("votes",), ("method", "rate", "rank"), ("steps",))
 SHOWN, OF_BASE, LONGEST, CURVE = 6, 30, 240, 12
 
 
@@ -41,11 +44,27 @@ def drawn(arena: Arena, number: int) -> Point:
     The good part is what the model's own pre-training says (equations, enough steps, a usual rate), not what a player does.
     """
     rng = Random(f"{arena.made.name} {number}")
+    if number > DRAWN:
+        return beside_first(arena, rng) if number > DRAWN + 1 else first_recipe(arena)
     while True:
         point = arena.space.draw(rng)
         near = point.style in STYLES[1:3] and NEAR_RATES[0] <= point.rate <= NEAR_RATES[1] and point.steps >= NEAR_STEPS
         if number % 4 == 1 or near:
             return point
+
+
+def first_recipe(arena: Arena) -> Point:
+    """What the policy begins with, in the space."""
+    idea = first_hypothesis(arena.space.situation, arena.space.parameter_map, "as_is")
+    return arena.space.point(idea)[0]
+
+
+def beside_first(arena: Arena, rng: Random) -> Point:
+    """The policy's first recipe with one part in four from anywhere in the space, one operation in eight on or off instead."""
+    first, other = first_recipe(arena), arena.space.draw(rng)
+    chosen = [name for part in PARTS if rng.random() < 0.25 for name in part]
+    does = tuple(do for do in arena.space.turned if (do in first.does) != (rng.random() < 0.125))
+    return replace(first, does=does, **{name: getattr(other, name) for name in chosen})
 
 
 def known(folder: Path = RUNS) -> list[dict[str, Any]]:
