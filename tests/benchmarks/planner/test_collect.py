@@ -57,6 +57,21 @@ def test_one_recipe_in_four_is_from_the_whole_space(letters: Arena) -> None:
     assert {p.style for number, p in points.items() if number % 4 == 1} - set(STYLES[1:3])
 
 
+def test_after_sixty_recipes_lie_about_the_policys_first(letters: Arena) -> None:
+    from planner.collect import DRAWN, drawn, first_recipe
+
+    first = first_recipe(letters)
+    assert drawn(letters, DRAWN + 1) == first
+    near = [drawn(letters, number) for number in range(DRAWN + 2, DRAWN + 42)]
+    assert near == [drawn(letters, number) for number in range(DRAWN + 2, DRAWN + 42)] and len({*near, first}) > 30
+    changed = [
+        sum(getattr(p, name) != getattr(first, name) for name in ("sources", "style", "votes", "steps")) for p in near
+    ]
+    toggled = [len(set(p.does) ^ set(first.does)) for p in near]
+    assert 0.3 < np.mean(changed) < 1.5 and 0.5 < np.mean(toggled) < 3
+    assert all((p.rank == 0) == (p.method == "full") for p in near)
+
+
 def collected(monkeypatch: pytest.MonkeyPatch, words: str) -> list[tuple[str, int]]:
     """What the script runs, with sites that take no time and runs that take a minute each."""
     import planner_bench
