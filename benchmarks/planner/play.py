@@ -16,13 +16,14 @@ import numpy as np
 
 from planner import rows as rows_module
 from planner.arena import Arena, Site, site
+from planner.collect import DRAWN
 from planner.made_task import family
 from planner.players import Asked, Player, RandomSearch, chat, offline
 from planner.regret import Curve, best_of, curve, joined, played
 from planner.rows import Made, RowMaker
 from planner.simulated_task import SimulatedTask
 from planner.space import Point, loaded
-from planner.surface import Array, Surface, features, held_out, surface
+from planner.surface import Array, Surface, explained, features, held_out, surface
 from planner.table import Seen, walk
 from planner.tasks import FAMILIES
 from planner.tpe import TpeSearch
@@ -54,13 +55,16 @@ class Extent:
 
 @dataclass(frozen=True)
 class Fitted:
-    """Surfaces, each without another part of the real runs, and how runs are predicted by fits that do not know them."""
+    """Surfaces, each without another part of the real runs, and how runs are predicted by fits that do not know them.
+
+    `r2`, `error`: of recipes that were drawn; `beside`: mean error of those about the policy's first. Errors are shares.
+    """
 
     surfaces: tuple[Surface, ...]
-    real: Array
-    predicted: Array
+    runs: int
     r2: float
     error: float
+    beside: float
 
 
 @dataclass(frozen=True)
@@ -126,11 +130,12 @@ class Bench:
         good, x = self.good, self.x
         y = np.array([run["value"] for run in good]) / 100
         self.say(f"surface: {len(good)} real runs")
-        predicted, r2, error = held_out(x, y)
+        said, drawn = held_out(x, y), np.array([run["number"] <= DRAWN for run in good])
+        (r2, error), (_, beside) = explained(said[drawn], y[drawn]), explained(said[~drawn], y[~drawn])
         order = np.random.default_rng(1).permutation(len(good))
         kept = [np.setdiff1d(order, order[fold::SURFACES]) for fold in range(SURFACES)]
         surfaces = tuple(surface([good[i] for i in some], x[some]) for some in kept)
-        return Fitted(surfaces, y, predicted, r2, error)
+        return Fitted(surfaces, len(good), r2, error, beside)
 
     def _features(self, run: dict[str, Any]) -> Array:
         point = self.at(run["task"])[0].arena.space.renamed(loaded(run["point"]))

@@ -81,9 +81,10 @@ def told(
 ) -> str:
     """The measured part of the page."""
     lines = [
-        f"Real runs behind the surface: {len(fitted.real)}. Predicted by a fit to the others, ten folds: R² {fitted.r2:.2f}, "
-        f"mean error {100 * fitted.error:.1f} points. Trials on each seed: {extent.random} of random search, {extent.policy} of "
-        f"the policy and of TPE, shared by {len(fitted.surfaces)} surfaces, each without another fifth of the runs.\n",
+        f"Real runs behind the surface: {fitted.runs}. Predicted by a fit to the others, ten folds: R² {fitted.r2:.2f}, mean error "
+        f"{100 * fitted.error:.1f} points of recipes that were drawn, {100 * fitted.beside:.1f} points of those about the policy's "
+        f"first. Trials on each seed: {extent.random} of random search, {extent.policy} of the policy and of TPE, shared by "
+        f"{len(fitted.surfaces)} surfaces, each without another fifth of the runs.\n",
         "Regret in percent of what there is to gain, mean (95 % interval):\n",
         *table(played),
         "| seed | best of the surface | untouched | the best recipe |",

@@ -165,13 +165,18 @@ def surface(runs: Sequence[dict[str, Any]], x: Array) -> Surface:
     )
 
 
-def held_out(x: Array, y: Array, folds: int = 10) -> tuple[Array, float, float]:
-    """Every run predicted by a fit to the runs of other folds; R² and mean absolute error of it. `y`: shares."""
+def held_out(x: Array, y: Array, folds: int = 10) -> Array:
+    """Every run predicted by a fit to the runs of other folds. `y`: shares."""
     order = np.random.default_rng(0).permutation(len(y))
     said = np.zeros(len(y))
     for fold in range(folds):
         out = order[fold::folds]
         kept = np.setdiff1d(order, out)
         said[out] = fit(x[kept], y[kept], rounds=6).at(x[out])
+    return said
+
+
+def explained(said: Array, y: Array) -> tuple[float, float]:
+    """R² and mean absolute error of what was said."""
     rest = float(((said - y) ** 2).sum() / max(1e-9, ((y - y.mean()) ** 2).sum()))
-    return said, 1 - rest, float(np.abs(said - y).mean())
+    return 1 - rest, float(np.abs(said - y).mean())
