@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from tuneloop.agents.policy.config_coder import change_rate
@@ -150,7 +150,12 @@ def first_hypothesis(situation: Situation, parameter_map: ParameterMap, spacing:
 async def base_model_spacing(tools: Toolbox) -> str:
     """How the untouched model itself spaces equations: spaced, compact, or as_is when it shows none."""
     found = await call_or_none(tools, "evaluation_explain_failures", experiment=0, count=30) or {}
-    lefts = [left for f in found.get("items", []) for left, _, _ in equations(str(f.get("prediction") or ""))]
+    return spacing_of(str(f.get("prediction") or "") for f in found.get("items", []))
+
+
+def spacing_of(replies: Iterable[str]) -> str:
+    """How replies space equations."""
+    lefts = [left for reply in replies for left, _, _ in equations(reply)]
     if len(lefts) < 5:
         return "as_is"
     spaced = sum(" " in left for left in lefts) / len(lefts)

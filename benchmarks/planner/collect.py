@@ -15,7 +15,7 @@ from planner.arena import Arena, Site
 from planner.made_task import family
 from planner.space import STYLES, Point, loaded
 from tuneloop.agents.policy import OfflinePolicy
-from tuneloop.agents.policy.researcher import first_hypothesis
+from tuneloop.agents.policy.researcher import first_hypothesis, spacing_of
 from tuneloop.core.async_bridge import run_sync
 from tuneloop.core.errors import RecipeError
 from tuneloop.core.experiment import DataScript, TrainConfig, Training
@@ -55,7 +55,9 @@ def drawn(arena: Arena, number: int) -> Point:
 
 def first_recipe(arena: Arena) -> Point:
     """What the policy begins with, in the space."""
-    idea = first_hypothesis(arena.space.situation, arena.space.parameter_map, "as_is")
+    base = next(run for run in known() if run["number"] == 0 and run["task"] == arena.made.name)
+    spacing = spacing_of(str(failure["prediction"]) for failure in base["failures"])
+    idea = first_hypothesis(arena.space.situation, arena.space.parameter_map, spacing)
     return arena.space.point(idea)[0]
 
 

@@ -57,9 +57,12 @@ def test_one_recipe_in_four_is_from_the_whole_space(letters: Arena) -> None:
     assert {p.style for number, p in points.items() if number % 4 == 1} - set(STYLES[1:3])
 
 
-def test_after_sixty_recipes_lie_about_the_policys_first(letters: Arena) -> None:
+def test_after_sixty_recipes_lie_about_the_policys_first(letters: Arena, monkeypatch: pytest.MonkeyPatch) -> None:
+    from planner import collect
     from planner.collect import DRAWN, drawn, first_recipe
 
+    said = [{"prediction": "1+2=3\n3+4=7"}] * 3
+    monkeypatch.setattr(collect, "known", lambda: [{"task": letters.made.name, "number": 0, "failures": said}])
     first = first_recipe(letters)
     assert drawn(letters, DRAWN + 1) == first
     near = [drawn(letters, number) for number in range(DRAWN + 2, DRAWN + 42)]
