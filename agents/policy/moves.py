@@ -67,10 +67,6 @@ class Case:
         value = self.evidence.value
         return (100 - value if self.situation.task.direction == "max" else value) / 100
 
-    def at_rate(self, factor: float) -> Values:
-        """The training values at another learning rate."""
-        return self.parameter_map.with_rate(self.training, factor)
-
     def move(
         self,
         kind: str,
@@ -113,7 +109,7 @@ def style_moves(case: Case) -> Iterator[Move]:
     wrong = f"{100 * case.room:.0f} % are wrong"
     if rewritten is None and equations > 0.4:
         why = f"{wrong}, and solutions are prose around equations"
-        plan = with_step(case.plan, "rewrite_equations", why, spacing="as_is")
+        plan = with_step(case.plan, "rewrite_equations", why, spacing="spaced")
         if any(s.profile.spoken_equations > 0.05 for s in case.sources):
             plan = with_step(plan, "signs_for_words", "some solutions write their arithmetic in words")
         yield case.move("style.equations", "Solutions as bare equations, one a line.", why, plan=plan)
@@ -158,7 +154,7 @@ def rate_moves(case: Case) -> Iterator[Move]:
     """The learning rate up and down."""
     why, rate = "the rate was a guess", case.parameter_map.rate
     for factor in RATES:
-        values = case.at_rate(factor)
+        values = case.parameter_map.with_rate(case.training, factor)
         said = f"Learning rate {values[rate]} instead of {case.training.get(rate)}."
         kind = "rate.higher" if factor > 1 else "rate.lower"
         yield case.move(kind, said, why, training=values, strength=abs(math.log2(factor)))
@@ -193,9 +189,12 @@ def stopped_moves(case: Case) -> Iterator[Move]:
         return
     why = f"stopped at step {stopped.at} of {stopped.of}: {stopped.text}"
     if stopped.kind in DIVERGING:
-        said, values = "A third of the learning rate, which diverged.", case.at_rate(0.3)
+        said, values = "A third of the learning rate, which diverged.", case.parameter_map.with_rate(case.training, 0.3)
     elif stopped.kind == "flat":
-        said, values = "Five times the learning rate, which moved nothing.", case.at_rate(5)
+        said, values = (
+            "Five times the learning rate, which moved nothing.",
+            case.parameter_map.with_rate(case.training, 5),
+        )
     else:
         said = "As many steps as the time allows, decay included."
         values = case.parameter_map.with_steps(case.training, max(20, round(0.9 * stopped.step)), e.rows)

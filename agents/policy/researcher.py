@@ -148,18 +148,15 @@ def first_hypothesis(situation: Situation, parameter_map: ParameterMap, spacing:
 
 
 async def base_model_spacing(tools: Toolbox) -> str:
-    """How the untouched model itself spaces equations: spaced, compact, or as_is when it shows none."""
+    """How the untouched model itself spaces equations."""
     found = await call_or_none(tools, "evaluation_explain_failures", experiment=0, count=30) or {}
     return spacing_of(str(f.get("prediction") or "") for f in found.get("items", []))
 
 
 def spacing_of(replies: Iterable[str]) -> str:
-    """How replies space equations."""
+    """`compact` where most equations of the replies are, else `spaced`. Sources that each write as they do teach neither."""
     lefts = [left for reply in replies for left, _, _ in equations(reply)]
-    if len(lefts) < 5:
-        return "as_is"
-    spaced = sum(" " in left for left in lefts) / len(lefts)
-    return "spaced" if spaced > 0.8 else "compact" if spaced < 0.2 else "as_is"
+    return "compact" if len(lefts) >= 5 and sum(" " in left for left in lefts) < len(lefts) / 2 else "spaced"
 
 
 def retry_hypothesis(situation: Situation, parameter_map: ParameterMap, idea: Hypothesis) -> Hypothesis:

@@ -187,9 +187,8 @@ def compose(
     cleaning = [step for step in plan if step.do not in (READ, FORM, SELECT)]
     chosen = next((step for step in plan if step.do == SELECT), Step(do=SELECT))
     lib = load_library()
-    for step in cleaning:
-        if step.do not in lib.pieces:
-            raise KeyError(f"operation {step.do!r} does not exist")
+    if unknown := [step.do for step in cleaning if step.do not in lib.pieces]:
+        raise KeyError(f"operation {unknown[0]!r} does not exist")
     pieces = lib.needed(["read_source", "alpaca", "question_mark", "select", *(step.do for step in cleaning)])
     used = {name for piece in pieces for name in piece.uses} | names_in(parse_python(MAIN))
     listed = "\n".join(["STEPS = [", *(step_entry(step) for step in cleaning), "]"])

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from tuneloop.agents.policy.data_plan import plan_fingerprint
+from tuneloop.agents.policy.data_plan import find_step, plan_fingerprint
 from tuneloop.agents.policy.script_composer import FORM
 from tuneloop.core.brief import BudgetLeft, IdeaUnderWay, JournalRow
 from tuneloop.core.directive import Bound
@@ -153,6 +153,24 @@ def test_style_is_changed_when_the_base_cannot_write_it(messy):
     assert plan_fingerprint(other.data_plan, dict(other.training_plan)) != plan_fingerprint(
         plan, dict(first.training_plan)
     )
+
+
+@pytest.mark.parametrize(
+    ("replies", "spacing"),
+    [
+        (["3+4=7\n7+1=8", "9-2=7, 5+5=10 and 1 + 1 = 2"], "compact"),
+        (["3 + 4 = 7, 7 + 1 = 8", "9 - 2 = 7 and 5 + 5 = 10, 1+1=2"], "spaced"),
+        (["3+4=7"], "spaced"),
+        (["Ann has seven pens."], "spaced"),
+        ([], "spaced"),
+    ],
+)
+def test_all_solutions_are_written_in_one_way_the_base_models_where_it_shows_one(messy, replies, spacing):
+    base = {"items": [{"id": str(i), "prediction": said} for i, said in enumerate(replies)]}
+    messy.answers["evaluation_explain_failures"] = base
+    first = messy.hypothesis()
+    step = find_step(first.data_plan, "rewrite_equations")
+    assert step is not None and step.options["spacing"] == spacing
 
 
 def test_divergence_without_a_score_lowers_the_rate(messy):
