@@ -211,7 +211,7 @@ def style_step(situation: Situation, chosen: Sequence[DataSource], base_style: s
 
 def rewrite_step(base_style: str, why: str) -> Step:
     """`rewrite_equations`, spaced as the base model spaces equations itself."""
-    return Step(do="rewrite_equations", why=why, options={"spacing": base_style or "spaced"})
+    return Step(do="rewrite_equations", why=why, options={"spacing": base_style or "compact"})
 
 
 def final_steps(situation: Situation, chosen: Sequence[DataSource]) -> list[Step]:

@@ -154,9 +154,9 @@ async def base_model_spacing(tools: Toolbox) -> str:
 
 
 def spacing_of(replies: Iterable[str]) -> str:
-    """`compact` where most equations of the replies are, else `spaced`. Sources that each write as they do teach neither."""
+    """`spaced` where most equations of the replies are, else `compact`, which is shorter; sources each in their own way teach neither."""
     lefts = [left for reply in replies for left, _, _ in equations(reply)]
-    return "compact" if len(lefts) >= 5 and sum(" " in left for left in lefts) < len(lefts) / 2 else "spaced"
+    return "spaced" if len(lefts) >= 5 and sum(" " in left for left in lefts) > len(lefts) / 2 else "compact"
 
 
 def retry_hypothesis(situation: Situation, parameter_map: ParameterMap, idea: Hypothesis) -> Hypothesis:

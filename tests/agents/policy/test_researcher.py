@@ -160,9 +160,9 @@ def test_style_is_changed_when_the_base_cannot_write_it(messy):
     [
         (["3+4=7\n7+1=8", "9-2=7, 5+5=10 and 1 + 1 = 2"], "compact"),
         (["3 + 4 = 7, 7 + 1 = 8", "9 - 2 = 7 and 5 + 5 = 10, 1+1=2"], "spaced"),
-        (["3+4=7"], "spaced"),
-        (["Ann has seven pens."], "spaced"),
-        ([], "spaced"),
+        (["3 + 4 = 7"], "compact"),
+        (["Ann has seven pens."], "compact"),
+        ([], "compact"),
     ],
 )
 def test_all_solutions_are_written_in_one_way_the_base_models_where_it_shows_one(messy, replies, spacing):
