@@ -154,7 +154,7 @@ async def base_model_spacing(tools: Toolbox) -> str:
 
 
 def spacing_of(replies: Iterable[str]) -> str:
-    """`spaced` where most equations of the replies are, else `compact`, which is shorter; sources each in their own way teach neither."""
+    """`spaced` where most of five equations or more are, else `compact`. Sources that each write as they do teach neither."""
     lefts = [left for reply in replies for left, _, _ in equations(reply)]
     return "spaced" if len(lefts) >= 5 and sum(" " in left for left in lefts) > len(lefts) / 2 else "compact"
 
