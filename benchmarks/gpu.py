@@ -13,7 +13,6 @@ import importlib.util
 import json
 import math
 import os
-import re
 import subprocess
 import sys
 import tempfile
@@ -181,8 +180,7 @@ def out_of_memory() -> dict[str, Any]:
 
 def recognised(said: str) -> str:
     """The cure that the offline policy names. Raises ValueError where it takes the text for something else."""
-    rules = needed("tuneloop.agents.policy.validator").RULES
-    found = next((one for one in rules if re.search(one.pattern, said, re.I)), None)
+    found = next((one for one in needed("tuneloop.agents.policy.validator").FAILURES if one.found(said)), None)
     if found is None or "batch" not in found.repair:
         raise ValueError(f"not recognised: {said[:200]}")
     return str(found.repair)

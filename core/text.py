@@ -201,6 +201,12 @@ def same_answer(a: str | None, b: str | None) -> bool:
     return left == right if left or right else (normalise(a) or a.strip()) == (normalise(b) or b.strip())
 
 
+def with_answer(form: str, answer: str) -> str:
+    """A form of the final answer with the answer in the place of its last `ANSWER`."""
+    before, place, after = form.rpartition("ANSWER")
+    return before + answer + after if place else form
+
+
 def sentences(text: str) -> list[str]:
     """Sentences and lines, trimmed, without empty ones."""
     return [part.strip() for part in SENTENCE.split(text) if part.strip()]

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from langgraph.graph.message import Messages
 
 # Raised with every change of the fields below; a state of another version is refused.
-VERSION = 4
+VERSION = 5
 
 
 MESSAGES, LETTERS = 12, 3000  # kept in the state; everything that was said lies in `conversation.jsonl`

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tuneloop.core.records import pick, records, text_of
-from tuneloop.core.text import final_answer, label_in, letter_in, normalise, plain_number, same_answer
+from tuneloop.core.text import final_answer, label_in, letter_in, normalise, plain_number, same_answer, with_answer
 
 LABELLED = re.compile(r"^\s*(?:question|problem|task|input|query|q)\s*[:：]\s*", re.IGNORECASE)
 CLOSING = re.compile(r"(?im)^\W*(?:####.*|(?:final )?answer\s*[:：].*|\\boxed\{.*\}\W*|<answer>.*</answer>)\s*$")
@@ -155,7 +155,7 @@ def alpaca(row: Row, task: dict[str, Any]) -> dict[str, str]:
         return {"instruction": instruction, "input": "", "output": row.solution or row.answer or ""}
     steps = CLOSING.sub("", row.solution).strip() if task["steps"] else ""
     bare = steps if not same_answer(steps, row.answer) else ""
-    final = re.sub(r"\bANSWER\b", lambda _: row.answer or "", task["final"])
+    final = with_answer(task["final"], row.answer or "")
     return {"instruction": instruction, "input": "", "output": f"{bare}\n{final}" if bare else final}
 
 

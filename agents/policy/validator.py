@@ -38,17 +38,17 @@ MEMORY = (
 ENGINE = r"no module named '?(?:torch|transformers|llamafactory|peft|trl)|operator torchvision|libc10|GLIBC"
 ACCELERATOR = r"cuda (?:driver|error: no kernel)|nccl|no cuda-capable"
 DIVERGED = (
-    r"loss (?:is|goes).{0,40}(?:nan|infinite|lower)|\bnan\b|diverg|learning.rate is too high|lower learning.rate|"
-    r"loss (?:became|rises)"
+    r"loss (?:is|became|rises|goes).{0,40}(?:nan|infinite|lower)|\bnan\b|diverg|learning.rate is too high|"
+    r"lower learning.rate|loss became"
 )
 CUT = r"\d+ tokens.{0,60}cutoff|exactly 0.{0,60}cutoff|raise cutoff|beyond cutoff"
 UNKNOWN = r"unknown (?:key|parameter) '?([a-z_]+)|keys are not used by the HfArgumentParser: \['([a-z_]+)"
 TEMPLATE = r"template.{0,60}(?:does not exist|not fit|missing)|index out of range in self"
 SLOW = (
-    r"(?:training|train|job).{0,40}(?:time limit|timed? ?out|deadline)|forecast.{0,80}(?:left|limit|budget)|"
+    r"(?:train|smoke_run|job).{0,40}(?:time limit|timed? ?out|deadline)|forecast.{0,80}(?:left|limit|budget)|"
     r"does not fit the time|too long to train|seconds are left"
 )
-NO_ROWS = r"\bno rows?\b|valid samples|empty list|train set will be empty|corresponds to no data|too few|\b0 rows"
+NO_ROWS = r"no rows? (?:is|was|are) left|(?:no|find) valid samples|empty list|train set will be empty|to no data|too few|\b0 rows"
 TOO_LONG = r"rows? (?:is|are) (?:too long|longer)|are cut|over-?long|cut at cutoff"
 CRASHED = r"process_data\.py|Traceback|SyntaxError|KeyError|UnicodeDecodeError|FileNotFoundError|JSONDecodeError"
 FAILURES = (

@@ -98,3 +98,11 @@ def test_near_duplicates_are_equal_and_signs_are_not():
     assert t.normalise("What is 5 - 3?") == t.normalise("what is 5 - 3")
     assert t.normalise("-3") != t.normalise("3")
     assert t.same_answer("7.0", "$7") and not t.same_answer("7", None)
+
+
+@pytest.mark.parametrize(
+    ("form", "reply"),
+    [("Answer: ANSWER.", "Answer: 7."), ("ANSWER: ANSWER", "ANSWER: 7"), ("ANSWER", "7"), ("7 it is", "7 it is")],
+)
+def test_an_answer_takes_the_last_place(form: str, reply: str) -> None:
+    assert t.with_answer(form, "7") == reply

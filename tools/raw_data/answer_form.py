@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from tuneloop.core.catalog import Benchmark
 from tuneloop.core.profile import FinalForm
+from tuneloop.core.text import with_answer
 from tuneloop.tools.scoring.answer_matching import correct, group_span, tokens
 
 WORDED = re.compile(
@@ -47,7 +48,7 @@ def final_form(benchmark: Benchmark, frame: str, answers: Sequence[str]) -> Fina
     literal = literal_form(pattern)
     for form in forms_with_steps([form for form in (wording, literal, *FORMS) if form]):
         reply = (STEPS if form.steps else "") + form.template
-        if all(correct(benchmark.answer, answer, reply.replace("ANSWER", answer)) for answer in answers):
+        if all(correct(benchmark.answer, answer, with_answer(reply, answer)) for answer in answers):
             return form
     return FinalForm(template=wording or literal, steps=True)
 

@@ -14,6 +14,7 @@ from tuneloop.tools.raw_data.answer_form import final_form
 MARK = re.compile(r"(^|[\n ])([(\[]?)([A-J])([).:\]]{1,2} ?)(?=\S)", re.MULTILINE)
 MOST_LABELS = 60
 MOST_WORDS = 48
+LONGEST = 80  # characters of an answer that is shown
 
 
 def render(template: str, fields: dict[str, str]) -> str:
@@ -129,7 +130,8 @@ def benchmark_facts(benchmark: Benchmark, items: Sequence[Item]) -> BenchmarkFac
     """Facts about the items shown."""
     prompts = [render(benchmark.prompt, item.fields) for item in items]
     answers = [item.answer for item in items]
-    examples = list(dict.fromkeys(answers))[:8]
+    examples = list(dict.fromkeys(answer[:LONGEST] for answer in answers))[:8]
+    read = [answer for answer in examples if len(answer) < LONGEST]
     shape, labels = answer_shape(benchmark, answers) if answers else ("text", ())
     values = [float(str(plain_number(a))) for a in answers] if shape in ("integer", "number") else []
     used = [name for name in (items[0].fields if items else {}) if f"{{{name}}}" in benchmark.prompt]
@@ -143,8 +145,8 @@ def benchmark_facts(benchmark: Benchmark, items: Sequence[Item]) -> BenchmarkFac
         answer_low=min(values, default=None),
         answer_high=max(values, default=None),
         labels=labels,
-        answer_examples=tuple(answer[:80] for answer in examples),
-        final=final_form(benchmark, f"{whole.prefix}\n{whole.suffix}", examples),
+        answer_examples=tuple(examples),
+        final=final_form(benchmark, f"{whole.prefix}\n{whole.suffix}", read),
         prompt_prefix=whole.prefix,
         prompt_suffix=whole.suffix,
         prompt_lengths=length_percentiles(prompts),

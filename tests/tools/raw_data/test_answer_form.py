@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tuneloop.core.catalog import Benchmark
+from tuneloop.core.text import with_answer
 from tuneloop.tools.raw_data.answer_form import final_form, literal_form
 from tuneloop.tools.scoring.answer_matching import correct
 
@@ -27,13 +28,14 @@ def benchmark(answer: str, description: str = "A task.", final: str = "") -> Ben
         (r"\d{4}", ("2024", "1999"), "ANSWER"),
         (r"The capital is (?P<town>[A-Z]\w+)\.", ("Paris",), "The capital is ANSWER."),
         (r"\\boxed\{(\d+)\}", ("4",), "\\boxed{ANSWER}"),
+        (r"ANSWER:\s*([A-D])", ("A", "C"), "ANSWER: ANSWER"),
     ],
 )
 def test_forms_are_read_back_by_patterns(pattern: str, answers: tuple[str, ...], template: str) -> None:
     found = final_form(benchmark(f"regex:{pattern}"), "", answers)
     assert found.template == template, literal_form(pattern)
     for answer in answers:
-        reply = ("3 + 4 = 7\n" if found.steps else "") + found.template.replace("ANSWER", answer)
+        reply = ("3 + 4 = 7\n" if found.steps else "") + with_answer(found.template, answer)
         assert correct(f"regex:{pattern}", answer, reply)
 
 
