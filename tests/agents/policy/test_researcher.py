@@ -181,6 +181,16 @@ def test_divergence_without_a_score_lowers_the_rate(messy):
     assert found.data_plan == first.data_plan
 
 
+@pytest.mark.parametrize(
+    "said", ["smoke_run failed. smoke_run.1: timeout", "train: the forecast does not fit the time"]
+)
+def test_what_took_too_long_gets_half_the_steps(messy, said):
+    first = messy.hypothesis()
+    found = messy.hypothesis(experiment=2, journal=(messy.row(1, first, value=None, outcome="failed", failure=said),))
+    assert found.training_plan["max_steps"] == first.training_plan["max_steps"] // 2
+    assert found.data_plan == first.data_plan
+
+
 def test_too_few_rows_without_a_score_soften_a_filter(messy):
     first = messy.hypothesis()
     dead = messy.row(1, first, value=None, outcome="failed", failure="build_data: data.json: no row is left")

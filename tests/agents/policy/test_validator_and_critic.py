@@ -40,6 +40,9 @@ def task(world, kit):
         ("process_data.py failed. dry_run.1: crash\nKeyError: 'question'", "script", "what the error says"),
         ("OSError: [Errno 28] No space left on device", "environment", "disk"),
         ("build_data: process_data.py: time limit of 3600 s", "script", "fewer"),
+        ("smoke_run failed. smoke_run.1: timeout, exit status -15", "config", "halve the steps"),
+        ("train failed. 12 valid samples\nRuntimeError: CUDA error: device-side assert triggered", "config", "error"),
+        ("train failed. ValueError: Cannot find valid samples, check `data`", "data", "strictest"),
     ],
 )
 def test_culprits(task, failure, culprit, says):
