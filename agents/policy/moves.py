@@ -109,7 +109,8 @@ def style_moves(case: Case) -> Iterator[Move]:
     wrong = f"{100 * case.room:.0f} % are wrong"
     if rewritten is None and equations > 0.4:
         why = f"{wrong}, and solutions are prose around equations"
-        plan = with_step(case.plan, "rewrite_equations", why, spacing="spaced")
+        spacing = "compact" if case.situation.card.tiny else "spaced"
+        plan = with_step(case.plan, "rewrite_equations", why, spacing=spacing)
         if any(s.profile.spoken_equations > 0.05 for s in case.sources):
             plan = with_step(plan, "signs_for_words", "some solutions write their arithmetic in words")
         yield case.move("style.equations", "Solutions as bare equations, one a line.", why, plan=plan)
@@ -191,10 +192,8 @@ def stopped_moves(case: Case) -> Iterator[Move]:
     if stopped.kind in DIVERGING:
         said, values = "A third of the learning rate, which diverged.", case.parameter_map.with_rate(case.training, 0.3)
     elif stopped.kind == "flat":
-        said, values = (
-            "Five times the learning rate, which moved nothing.",
-            case.parameter_map.with_rate(case.training, 5),
-        )
+        values = case.parameter_map.with_rate(case.training, 5)
+        said = "Five times the learning rate, which moved nothing."
     else:
         said = "As many steps as the time allows, decay included."
         values = case.parameter_map.with_steps(case.training, max(20, round(0.9 * stopped.step)), e.rows)
