@@ -111,15 +111,15 @@ class RankedMove:
     """
 
     move: Move
+    kind: Kind
     gain: float
-    spread: float
     improvement: float
     worth: float
 
     @property
     def interval(self) -> tuple[float, float]:
         """Four in five gains lie within; what is measured differs by the chance of its items, too."""
-        reach = NORMAL.inv_cdf(0.9) * self.spread
+        reach = NORMAL.inv_cdf(0.9) * self.kind.spread
         return self.gain - reach, self.gain + reach
 
 
@@ -132,15 +132,21 @@ def rank_moves(case: Case, moves: Sequence[Move], table: MoveTable, seed: str) -
     most = 100 * min(1.0, case.room)
     ranked = []
     for move in moves:
-        kind, evidence = table.kinds.get(move.kind, FLAT), features(case, move)
+        kind, evidence = kind_of(case, move, table), features(case, move)
         told, own, off = predicted(kind.weights, evidence), gains[move.kind], residuals[move.kind]
         gain = min(most, told + sum(off) / (PRIOR_COUNT + len(off)))
         improvement = min(most, max(0.0, told, predicted(kind.improvement, evidence)))
         improvement = (PRIOR_COUNT * improvement + sum(max(0.0, one) for one in own)) / (PRIOR_COUNT + len(own))
         luck = Random(f"{seed} {move.kind}").gauss(0, LUCK)
         worth = math.exp(luck) * improvement / duration_ratio(case, move)
-        ranked.append(RankedMove(move, gain, kind.spread, improvement, worth))
+        ranked.append(RankedMove(move, kind, gain, improvement, worth))
     return sorted(ranked, key=lambda one: (-one.worth, -one.move.strength))
+
+
+def kind_of(case: Case, move: Move, table: MoveTable) -> Kind:
+    """The flat prior for what the table does not know: of methods it knows only what they bring to a tiny model."""
+    apart = move.aspect == "method" and not case.situation.card.tiny
+    return FLAT if apart else table.kinds.get(move.kind, FLAT)
 
 
 Points = Mapping[str, list[float]]

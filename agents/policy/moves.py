@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tuneloop.agents.policy.data_plan import Plan, find_step, sources_in, with_step, without_steps
 from tuneloop.agents.policy.evidence import Evidence
@@ -161,6 +161,9 @@ def rate_moves(case: Case) -> Iterator[Move]:
         yield case.move(kind, said, why, training=values, strength=abs(math.log2(factor)))
 
 
+FULL_COST = 2.0  # a step of full training in steps of LoRA; 2.8 measured with SmolLM2 on a CPU, less on a GPU
+
+
 def method_moves(case: Case) -> Iterator[Move]:
     """Full ↔ LoRA, full only where the model is small enough for it; another rank."""
     k = case.parameter_map
@@ -169,7 +172,8 @@ def method_moves(case: Case) -> Iterator[Move]:
     if not full or case.situation.card.parameters <= 1_500_000_000:
         name = "Full training" if full else "LoRA"
         why = "the method was never compared"
-        yield case.move(f"method.{values[k.method]}", f"{name} instead of the other.", why, training=values)
+        move = case.move(f"method.{values[k.method]}", f"{name} instead of the other.", why, training=values)
+        yield replace(move, step_cost=FULL_COST if full and not case.situation.card.tiny else 1.0)
     if case.training.get(k.method) == LORA:
         rank = int(as_number(case.training.get(k.rank, k.first[LORA][k.rank])))
         bigger: Values = {**case.training, k.rank: min(256, 2 * rank)}

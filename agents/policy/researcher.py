@@ -225,7 +225,7 @@ async def expected_moves(brief: Brief, tools: Toolbox) -> tuple[ExpectedMove, ..
             gain=round(one.gain, 1),
             low=round(one.interval[0], 1),
             high=round(one.interval[1], 1),
-            count=table.kinds[one.move.kind].count if one.move.kind in table.kinds else 0,
+            count=one.kind.count,
         )
         for one in ranked[:SHOWN]
     )

@@ -53,6 +53,15 @@ def test_the_shipped_table_is_whole() -> None:
     assert len(table.kinds) >= 15 and all(kind.spread >= 0.5 and kind.count >= 1 for kind in table.kinds.values())
 
 
+def test_of_methods_the_table_speaks_for_tiny_models_alone(messy: Any) -> None:
+    table = MoveTable(kinds={"method.lora": constant(9.0), "rate.higher": constant(5.0)})
+    case, moves = found(messy, (messy.row(1, messy.hypothesis()),))
+    large = replace(case, situation=replace(case.situation, card=replace(case.situation.card, parameters=135_000_000)))
+    by_size = [{one.move.kind: one for one in rank_moves(of, moves, table, "")} for of in (case, large)]
+    assert [ranked["method.lora"].gain for ranked in by_size] == [9.0, 0.0]
+    assert [ranked["rate.higher"].gain for ranked in by_size] == [5.0, 5.0]
+
+
 @pytest.mark.parametrize(
     ("content", "says"),
     [
