@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from tuneloop.agents.policy.script_composer import FORM, READ, SELECT
-from tuneloop.agents.policy.situation import DataSource, Situation, mean
+from tuneloop.agents.policy.situation import DataSource, Situation, mean, votes
 from tuneloop.core.experiment import Step, Value
 
 ORDER = (
@@ -79,7 +79,7 @@ def describe_source(source: DataSource) -> str:
     said = [f"{p.similarity:.2f} like the benchmark", "worked" if p.worked > 0.5 else "bare answers"]
     if p.key_agreement is not None:
         said.append(f"key agrees with {p.key_agreement:.0%}")
-    if source.votes:
+    if votes(p):
         said.append(f"several replies a question, {p.disagreeing:.0%} disagree")
     return ", ".join(said)
 
@@ -187,7 +187,7 @@ def label_filter_steps(situation: Situation, chosen: Sequence[DataSource]) -> li
 
 def agreement_step(chosen: Sequence[DataSource], why: str) -> Step:
     """`keep_agreed`: sources with several replies a question need two that agree."""
-    need = [s.id for s in chosen if s.votes]
+    need = [s.id for s in chosen if votes(s.profile)]
     return Step(do="keep_agreed", why=why, options={"votes": 2, "need_votes": need})
 
 

@@ -31,10 +31,10 @@ class SourcePiece:
 
 @dataclass(frozen=True)
 class SourceLibrary:
-    """Pieces in order of definition; import lines by the name they bind."""
+    """Pieces in order of definition; the module that a name is imported from, "" for one that is a module itself."""
 
     pieces: dict[str, SourcePiece]
-    imports: dict[str, ast.Import | ast.ImportFrom]
+    imports: dict[str, str]
 
     def needed(self, names: Iterable[str]) -> list[SourcePiece]:
         """The pieces named and all they use, in order of definition."""
@@ -49,28 +49,24 @@ class SourceLibrary:
 
     def import_lines(self, used: Iterable[str]) -> list[str]:
         """Import lines that bind the names used, one a module, sorted."""
-        whole: set[str] = set()
-        parts: dict[str, set[str]] = {}
-        for name in used:
-            node = self.imports.get(name)
-            if isinstance(node, ast.Import):
-                whole.add(f"import {name}")
-            elif node is not None:
-                parts.setdefault(str(node.module), set()).add(name)
-        return [*sorted(whole), *(f"from {m} import {', '.join(sorted(n))}" for m, n in sorted(parts.items()))]
+        known = sorted(self.imports.keys() & used)
+        modules = sorted({self.imports[name] for name in known} - {""})
+        whole = [f"import {name}" for name in known if not self.imports[name]]
+        return whole + [f"from {m} import {', '.join(n for n in known if self.imports[n] == m)}" for m in modules]
 
 
 @cache
 def load_library() -> SourceLibrary:
     """Everything a script may carry."""
     pieces: dict[str, SourcePiece] = {}
-    imports: dict[str, ast.Import | ast.ImportFrom] = {}
+    imports: dict[str, str] = {}
     for module in MODULES:
         source = inspect.getsource(module)
         for node in parse_python(source).body:
             if isinstance(node, ast.Import | ast.ImportFrom):
-                own = str(getattr(node, "module", "")).startswith(("tuneloop", "__future__"))
-                imports.update({alias.name: node for alias in node.names if not own})
+                origin = str(getattr(node, "module", ""))
+                own = origin.startswith(("tuneloop", "__future__"))
+                imports.update({alias.name: origin for alias in node.names if not own})
             elif (name := bound_name(node)) is not None:
                 pieces[name] = SourcePiece(name, source_segment(source, node), names_in(node))
     return SourceLibrary(pieces, imports)

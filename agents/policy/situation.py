@@ -57,11 +57,6 @@ class DataSource:
         return f"{self.dataset}/{p.file}" + (f"#{p.where}" if p.where else "")
 
     @property
-    def votes(self) -> bool:
-        """Whether questions have several independent replies."""
-        return votes(self.profile)
-
-    @property
     def disputed(self) -> bool:
         """Whether by what other sources say more than a tenth is wrong, and no vote of its own finds out which."""
         return self.contradicted is not None and self.contradicted > 0.1
@@ -74,7 +69,7 @@ class DataSource:
     @property
     def verifiable(self) -> bool:
         """Whether something in the data tells right answers from wrong ones."""
-        return self.profile.key_agreement is not None or self.votes
+        return self.profile.key_agreement is not None or votes(self.profile)
 
     @property
     def noise(self) -> float:
@@ -93,7 +88,7 @@ class DataSource:
         """Different questions, roughly."""
         p = self.profile
         unique = 1 - min(0.95, p.exact_duplicates + p.near_duplicates)
-        return p.rows * p.answered * (0.4 if self.votes else unique)
+        return p.rows * p.answered * (0.4 if votes(p) else unique)
 
     @property
     def usable(self) -> bool:
