@@ -14,7 +14,7 @@ from planner.simulated_task import SimulatedTask
 from planner.space import Point
 from planner.surface import Array, features
 
-BUDGET = 8
+BUDGET = 20
 CANDIDATES = 20_000  # recipes among which the best is looked for
 
 

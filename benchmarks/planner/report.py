@@ -16,6 +16,7 @@ from planner.short import ENOUGH, Agreement
 MARK, END = "<!-- measured -->", "<!-- end -->"
 RANDOM, POLICY = "random search", "offline policy"
 DECIDES = 4  # experiments
+AFTER = (1, 2, DECIDES, 8, BUDGET)
 UNIT = "of the gain"
 COLOURS = ("#888888", "#2a7f3f", "#2b6cb0", "#b7791f")
 
@@ -40,7 +41,7 @@ def rows(played: Sequence[Played], fitted: Fitted) -> list[dict[str, Any]]:
         value = ratio(policy.regrets[:, DECIDES - 1], random.regrets[:, DECIDES - 1])[0]
         found.append(row(f"regret after {DECIDES} experiments, {POLICY} / {RANDOM}, {name}", value, "", "<= 0.5"))
         for player, c in curves.items():
-            for k in range(1, BUDGET + 1):
+            for k in AFTER:
                 goal = f"<= {random.mean(k):.3g}" if player == POLICY else "<= 1"
                 found.append(row(f"regret after {k} experiments, {player}, {name}", c.mean(k), UNIT, goal))
     return found
@@ -57,13 +58,13 @@ def table(played: Sequence[Played]) -> Iterator[str]:
     """Regret in percent with its interval, a line a player."""
     for name, curves in together(played).items():
         yield f"### {name}\n"
-        yield "| after | " + " | ".join(map(str, range(1, BUDGET + 1))) + " |"
-        yield "|---|" + "---|" * BUDGET
+        yield "| after | " + " | ".join(map(str, AFTER)) + " |"
+        yield "|---|" + "---|" * len(AFTER)
         for player, c in curves.items():
-            cells = [f"{100 * c.mean(k):.0f} ({interval(c, k)})" for k in range(1, BUDGET + 1)]
+            cells = [f"{100 * c.mean(k):.0f} ({interval(c, k)})" for k in AFTER]
             yield f"| {player}, {len(c.regrets)} trials | " + " | ".join(cells) + " |"
         a, b = curves[POLICY].regrets, curves[RANDOM].regrets
-        cells = [f"{ratio(a[:, k], b[:, k])[0]:.2f}" for k in range(BUDGET)]
+        cells = [f"{ratio(a[:, k - 1], b[:, k - 1])[0]:.2f}" for k in AFTER]
         yield f"| {POLICY} / {RANDOM} | " + " | ".join(cells) + " |"
         value, low, high = ratio(a[:, DECIDES - 1], b[:, DECIDES - 1])
         each = ", ".join(f"{v:.2f}" for v in by_surface(curves[POLICY], curves[RANDOM], DECIDES))

@@ -16,7 +16,7 @@ from planner.space import Point
 from planner.surface import Surface
 
 FIRST, SHIPPED, BEST = "the policy's first", "the policy's best", "the surface's best"
-TRIALS = 3  # of the policy on each surface
+TRIALS, EXPERIMENTS = 3, 8  # of the policy on each surface
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ def claims(bench: Bench, task: str, surfaces: Sequence[Surface]) -> Iterator[Cla
     policy, data = offline(bench.table(family(task))), bench.data(site.arena, row_maker, DATA)
     for i, one in enumerate(surfaces):
         simulated = SimulatedTask(site.arena, row_maker, one, bench.base(task), family(task))
-        trials = played(simulated, policy, range(TRIALS))
+        trials = played(simulated, policy, range(TRIALS), EXPERIMENTS)
         points = [point for trial in trials for point in trial.points if point]
         scores = {point: found.score for point in points if (found := simulated.truth(point))}
         first, best = trials[0].points[0], max(scores, key=lambda point: scores[point])
