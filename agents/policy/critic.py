@@ -104,12 +104,11 @@ def describe_course(training: Training) -> str:
 
 def summarize_lesson(brief: Brief, evidence: Evidence, blame: str) -> str:
     """One sentence worth keeping."""
-    idea, c = brief.hypothesis, brief.comparison
-    aspect, statement = (idea.aspect, idea.statement) if idea else ("none", "")
+    idea, c = evidence.hypothesis, brief.comparison
     if c is not None and c.better:
         verdict = f"gave {format_comparison(c)}"
         verdict += f" but forgot too much: {'; '.join(brief.reasons)}" if brief.reasons else ""
     else:
         verdict = f"did not help ({c.gain:+.1f} points)" if c is not None else f"reached {evidence.value:.1f}"
     after = f" What is left looks like {blame}." if blame != "none" else ""
-    return f"{aspect}: {statement.rstrip('.')} {verdict}.{after}"
+    return f"{idea.aspect}: {idea.statement.rstrip('.')} {verdict}.{after}"

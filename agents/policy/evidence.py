@@ -74,14 +74,12 @@ async def read_evidence(task: TaskCard, row: JournalRow, tools: Toolbox) -> Evid
 
 def read_failures(failures: Sequence[dict[str, Any]], max_new_tokens: int) -> FailureShares:
     """Shares of the kinds of failure."""
-    if not failures:
-        return FailureShares()
-    n = len(failures)
+    n = max(1, len(failures))
     texts = [str(f.get("prediction") or "") for f in failures]
     answers = Counter(str(f.get("parsed")) for f in failures if f.get("parsed") is not None)
     solved = [equations(text) for text in texts]
     return FailureShares(
-        count=n,
+        count=len(failures),
         unparsed=sum(f.get("parsed") is None for f in failures) / n,
         endless=sum(endless(text, max_new_tokens) for text in texts) / n,
         stepless=sum(len(tokens(text)) <= 6 for text in texts) / n,

@@ -149,6 +149,7 @@ def length_moves(case: Case) -> Iterator[Move]:
 
 
 RATES = (2.0, 0.5, 1.4, 0.7, 3.0, 0.3)
+FULL_COST = 2.0  # a step of full training in steps of LoRA; 2.8 measured with SmolLM2 on a CPU, less on a GPU
 
 
 def rate_moves(case: Case) -> Iterator[Move]:
@@ -159,9 +160,6 @@ def rate_moves(case: Case) -> Iterator[Move]:
         said = f"Learning rate {values[rate]} instead of {case.training.get(rate)}."
         kind = "rate.higher" if factor > 1 else "rate.lower"
         yield case.move(kind, said, why, training=values, strength=abs(math.log2(factor)))
-
-
-FULL_COST = 2.0  # a step of full training in steps of LoRA; 2.8 measured with SmolLM2 on a CPU, less on a GPU
 
 
 def method_moves(case: Case) -> Iterator[Move]:

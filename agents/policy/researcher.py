@@ -60,6 +60,7 @@ RULES = (
 )  # fmt: skip
 FIRST, LAST = ("asked.values", "rate.stopped", "format.evaluated"), ("asked.limits",)
 SHOWN = 8  # moves that others are told of
+SPARED = 0.1  # of the labels
 AT_LEAST, IN_VAIN, LITTLE = 6, 8, 0.5  # measured, not promoted in a row, points: little more is to be expected
 
 
@@ -274,10 +275,16 @@ def close(one: Value, other: Value) -> bool:
 
 
 def in_order(case: Case, untried: Sequence[Move], table: MoveTable) -> list[RankedMove]:
-    """What the user asks for, the cure of a training that was stopped, then what is worth the most."""
+    """What the user asks for, the cure of a training that was stopped, data with far fewer labels in doubt, then by worth."""
     brief = case.situation.brief
     ranked = rank_moves(case, untried, table, f"{brief.task.seed} {brief.experiment}")
-    return sorted(ranked, key=lambda one: (one.move.kind not in FIRST, one.move.kind in LAST))
+    return sorted(ranked, key=place_of)
+
+
+def place_of(one: RankedMove) -> tuple[bool, bool, bool]:
+    """Before what the table says of others; a move that it expects nothing of spares no doubt."""
+    spares = one.move.aspect == "noise" and one.move.strength >= SPARED and one.improvement >= LITTLE
+    return one.move.kind not in FIRST, one.move.kind in LAST, not spares
 
 
 def rule_moves(case: Case) -> list[Move]:

@@ -132,7 +132,5 @@ def quote_failure(culprit: Culprit, text: str, at: int) -> str:
 
 def blame(brief: Brief) -> Culprit:
     """Whom the check blames; else the culprit that the failure's own words lean to."""
-    for culprit in PLACES:
-        if brief.blamed == culprit:
-            return culprit
-    return "config" if re.search(r"train|yaml|config", brief.failure, re.IGNORECASE) else "script"
+    named: Culprit = "config" if re.search(r"train|yaml|config", brief.failure, re.IGNORECASE) else "script"
+    return next((culprit for culprit in PLACES if brief.blamed == culprit), named)

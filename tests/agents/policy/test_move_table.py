@@ -27,7 +27,7 @@ from tuneloop.agents.policy.move_table import (
     results,
 )
 from tuneloop.agents.policy.moves import Case, Move
-from tuneloop.agents.policy.researcher import alike, find_moves
+from tuneloop.agents.policy.researcher import alike, find_moves, in_order
 from tuneloop.core.brief import BudgetLeft, JournalRow
 
 ZEROS = [0.0] * len(FEATURES)
@@ -51,6 +51,20 @@ def test_the_shipped_table_is_whole() -> None:
     table = load_table()
     assert table.features == FEATURES and table.runs, "it names the runs behind it"
     assert len(table.kinds) >= 15 and all(kind.spread >= 0.5 and kind.count >= 1 for kind in table.kinds.values())
+
+
+def test_what_takes_many_labels_out_of_doubt_comes_before_what_the_table_likes_better(messy: Any) -> None:
+    case, moves = found(messy, (messy.row(1, messy.hypothesis()),))
+    data = [
+        replace(move, kind="noise.check_labels", strength=strength)
+        for move, strength in zip(moves, (0.05, 0.3), strict=False)
+    ]
+    rate = next(move for move in moves if move.kind == "rate.higher")
+    kinds = {"rate.higher": constant(20.0), "noise.check_labels": constant(2.0)}
+    found_first = [one.move for one in in_order(case, [rate, *data], MoveTable(kinds=kinds))]
+    assert found_first == [data[1], rate, data[0]]
+    hopeless = kinds | {"noise.check_labels": constant(0.0)}
+    assert in_order(case, [rate, *data], MoveTable(kinds=hopeless))[0].move == rate
 
 
 def test_of_methods_the_table_speaks_for_tiny_models_alone(messy: Any) -> None:
