@@ -129,7 +129,7 @@ class OptionStyle(ProfileModel):
 
 
 class FinalForm(ProfileModel):
-    """How a right reply ends: the last `ANSWER` stands for the answer; `steps`: something may stand before it."""
+    """How a right reply ends: the last word `ANSWER` stands for the answer; `steps`: something may stand before it."""
 
     template: str
     steps: bool

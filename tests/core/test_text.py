@@ -102,7 +102,13 @@ def test_near_duplicates_are_equal_and_signs_are_not():
 
 @pytest.mark.parametrize(
     ("form", "reply"),
-    [("Answer: ANSWER.", "Answer: 7."), ("ANSWER: ANSWER", "ANSWER: 7"), ("ANSWER", "7"), ("7 it is", "7 it is")],
+    [
+        ("Answer: ANSWER.", "Answer: 7."),
+        ("ANSWER: ANSWER", "ANSWER: 7"),
+        ("[ANSWER_START]ANSWER[ANSWER_END]", "[ANSWER_START]7[ANSWER_END]"),
+        ("ANSWER", "7"),
+        ("7 it is", "7 it is"),
+    ],
 )
 def test_an_answer_takes_the_last_place(form: str, reply: str) -> None:
     assert t.with_answer(form, "7") == reply
