@@ -74,12 +74,16 @@ async def read_parameter_map(
 
     `methods`: those whose first values are asked for; without LoRA its rank may stay unknown.
     """
-    told = await call_or_none(tools, "params_query_parameters", text=", ".join(MEANINGS.values())) if search else None
-    suggested = await asyncio.gather(
-        *(tools.call("params_suggest_config", method=m, batch=BATCH, **STEPS_ASKED.get(m, {})) for m in methods)
+    words = [", ".join(MEANINGS.values())] if search else []
+    *suggested, told = await asyncio.gather(
+        *(tools.call("params_suggest_config", method=m, batch=BATCH, **STEPS_ASKED.get(m, {})) for m in methods),
+        asyncio.gather(*(call_or_none(tools, "params_query_parameters", text=text) for text in words)),
     )
     first: dict[str, Values] = {method: one["values"] for method, one in zip(methods, suggested, strict=True)}
-    names = [*(told or {}).get("names", ()), *(name for values in first.values() for name in values)]
+    names = [
+        *(name for found in told for name in (found or {}).get("names", ())),
+        *(name for values in first.values() for name in values),
+    ]
     found = {knob: match_name(words, names) for knob, words in MEANINGS.items()}
     optional = ("prompt_loss",) if LORA in methods else ("prompt_loss", "rank")
     lacking = [MEANINGS[knob] for knob, name in found.items() if name is None and knob not in optional]
