@@ -12,7 +12,7 @@ from tuneloop.core.run_spec import RunSpec
 if TYPE_CHECKING:
     from langgraph.graph.message import Messages
 
-# Raised with every change of the fields below; a state of another version is refused.
+# Raised with every change of the fields below, or of what lies in a run and must be read; another version is refused.
 VERSION = 5
 
 

@@ -74,14 +74,14 @@ async def read_parameter_map(
 
     `methods`: those whose first values are asked for; without LoRA its rank may stay unknown.
     """
-    words = [", ".join(MEANINGS.values())] if search else []
+    asked = [", ".join(MEANINGS.values())] if search else []
     *suggested, told = await asyncio.gather(
         *(tools.call("params_suggest_config", method=m, batch=BATCH, **STEPS_ASKED.get(m, {})) for m in methods),
-        asyncio.gather(*(call_or_none(tools, "params_query_parameters", text=text) for text in words)),
+        asyncio.gather(*(call_or_none(tools, "params_query_parameters", text=text) for text in asked)),
     )
     first: dict[str, Values] = {method: one["values"] for method, one in zip(methods, suggested, strict=True)}
     names = [
-        *(name for found in told for name in (found or {}).get("names", ())),
+        *(name for one in told for name in (one or {}).get("names", ())),
         *(name for values in first.values() for name in values),
     ]
     found = {knob: match_name(words, names) for knob, words in MEANINGS.items()}
