@@ -166,11 +166,12 @@ def coverage_moves(case: Case) -> Iterator[Move]:
         one = f"{e.said.one_answer:.0%} of the failures say the same"
         plan = with_step(case.plan, "balance_answers", one, most=1.2)
         yield case.move("coverage.balance", said, one, plan=plan, strength=e.said.one_answer)
+    if e.rows >= case.situation.task.row_limit:  # softer filters bring none that is kept
+        return
     keyed = any(s.profile.key_agreement is not None for s in case.sources)
+    doubt = mean_doubt(case.sources, case.plan, case.situation)
     for do in SOFTEN:
         if find_step(case.plan, do) and (keyed or do != "drop_contradicted"):  # without keys it drops nothing
             said, plan = f"Without {do}, which costs rows.", without_steps(case.plan, do)
-            spared = mean_doubt(case.sources, case.plan, case.situation) - mean_doubt(
-                case.sources, plan, case.situation
-            )
+            spared = doubt - mean_doubt(case.sources, plan, case.situation)
             yield case.move(f"coverage.without_{do}", said, why, plan=plan, strength=spared)

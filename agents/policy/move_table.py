@@ -158,18 +158,13 @@ def results(journal: Sequence[JournalRow], direction: str) -> tuple[Points, Poin
     values = {row.number: row.value for row in journal}
     gains, residuals = defaultdict[str, list[float]](list), defaultdict[str, list[float]](list)
     for row in journal:
-        kind, expected, before = (
-            row.hypothesis.move,
-            row.hypothesis.expected_gain,
-            values.get(row.hypothesis.parent or 0),
-        )
+        planned, before = row.hypothesis, values.get(row.hypothesis.parent or 0)
         gain = row.gain if row.value is None or before is None else sign * (row.value - before)
-        if not kind or gain is None:
-            continue
-        gains[kind].append(gain)
-        if expected is not None:  # it holds what was corrected by then
-            off = residuals[kind]
-            off.append(gain - expected + sum(off) / (PRIOR_COUNT + len(off)))
+        if planned.move and gain is not None:
+            gains[planned.move].append(gain)
+            if planned.expected_gain is not None:  # it holds what was corrected by then
+                off = residuals[planned.move]
+                off.append(gain - planned.expected_gain + sum(off) / (PRIOR_COUNT + len(off)))
     return gains, residuals
 
 
