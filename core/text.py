@@ -202,8 +202,8 @@ def same_answer(a: str | None, b: str | None) -> bool:
 
 
 def with_answer(form: str, answer: str) -> str:
-    """A form of the final answer with the answer in the place of the last word `ANSWER`."""
-    places = [match.span() for match in re.finditer(r"\bANSWER\b", form)]
+    """A form of the final answer with the answer in the place of the last word `ANSWER`, closing tags apart."""
+    places = [match.span() for match in re.finditer(r"(?<!</)\bANSWER\b", form)]
     return form[: places[-1][0]] + answer + form[places[-1][1] :] if places else form
 
 

@@ -13,6 +13,7 @@ from tuneloop.agents.policy.evidence import call_or_none, parent_of
 from tuneloop.agents.policy.parameter_map import (
     FULL,
     LORA,
+    UNSAID,
     ParameterMap,
     Values,
     as_number,
@@ -79,10 +80,10 @@ def change_rate(values: Values, said: str, parameter_map: ParameterMap) -> Value
         values = parameter_map.with_rate(values, float(factor[1]))
     if "halve the steps" not in said:
         return values
-    half = {key: as_number(values[key]) / 2 for key in (parameter_map.steps, parameter_map.epochs) if key in values}
-    return values | {
-        k: max(SHORTEST, int(v)) if k == parameter_map.steps else round(max(0.3, v), 2) for k, v in half.items()
-    }
+    if parameter_map.steps in values:
+        return values | {parameter_map.steps: max(SHORTEST, int(as_number(values[parameter_map.steps]) / 2))}
+    epochs = as_number(values.get(parameter_map.epochs, UNSAID))
+    return values | {parameter_map.epochs: round(max(0.3, epochs / 2), 2)}
 
 
 async def halve_batch(values: Values, said: str, tools: Toolbox) -> Values:

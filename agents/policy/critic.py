@@ -66,9 +66,8 @@ def journal_row(brief: Brief) -> JournalRow:
 def explain_failure(brief: Brief) -> Critique:
     """No score: what broke, and what that teaches."""
     line = next((text.strip() for text in brief.failure.splitlines() if text.strip()), "it left no score")[:200]
-    aspect = brief.hypothesis.aspect if brief.hypothesis else "none"
-    if re.search(r"learning.rate is too", brief.failure):
-        aspect = "rate"
+    planned = brief.hypothesis.aspect if brief.hypothesis else "none"
+    aspect = "rate" if re.search(r"learning.rate is too", brief.failure) else planned
     explanation, lesson = f"Nothing was measured: {line}", f"This recipe does not run: {line}"
     return Critique(explanation=explanation, lesson=lesson, blame=aspect)
 
@@ -76,16 +75,14 @@ def explain_failure(brief: Brief) -> Critique:
 def describe_result(brief: Brief, case: Case) -> str:
     """What happened, in numbers."""
     e, c = case.evidence, brief.comparison
-    parts = [
-        f"Validation {e.value:.1f}, {e.parsed:.0f} % of the answers readable, {e.rows} rows, {e.epochs:.1f} epochs."
-    ]
+    parts = [f"Validation {e.value:.1f}, {e.parsed:.0f} % of answers readable, {e.rows} rows, {e.epochs:.1f} epochs."]
     if c is not None:
         parts.append(f"{c.wins} items won and {c.losses} lost against the incumbent: {format_comparison(c)}.")
-    if e.training is not None:
-        parts.append(describe_course(e.training))
-    if e.training is not None and (stop := e.training.stopped) is not None:
-        at = f"step {stop.at} of {stop.of}"
-        parts.append(f"The training was stopped at {at}; the model is that of step {stop.step}: {stop.text}.")
+    if (training := e.training) is not None:
+        parts.append(describe_course(training))
+        if (stop := training.stopped) is not None:
+            at = f"step {stop.at} of {stop.of}"
+            parts.append(f"The training was stopped at {at}; the model is that of step {stop.step}: {stop.text}.")
     if (s := e.said).count:
         parts.append(
             f"Of {s.count} failures {s.unparsed:.0%} have no answer, {s.endless:.0%} do not end, {s.stepless:.0%} show no steps, "

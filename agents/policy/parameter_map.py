@@ -48,7 +48,7 @@ class ParameterMap:
         """Optimizer steps of a plan."""
         if self.steps in values:
             return int(as_number(values[self.steps]))
-        return max(1, round(as_number(values.get(self.epochs, 3)) * rows / BATCH))
+        return max(1, round(as_number(values.get(self.epochs, UNSAID)) * rows / BATCH))
 
     def with_steps(self, values: Values, steps: int, rows: float) -> Values:
         """The plan with another length, said as it was said before."""
@@ -110,6 +110,7 @@ def as_number(value: Value) -> float:
     return float(str(value))
 
 
+UNSAID = 3.0  # epochs where a plan names neither steps nor epochs
 FEWEST = 20  # steps that teach anything
 MOST_OF_TIME = 0.6  # the rest is for evaluations and the sealed test
 TINY_STEPS, TINY_SECONDS, LONGEST_SECONDS = 640, 155.0, 260.0

@@ -106,6 +106,7 @@ def test_near_duplicates_are_equal_and_signs_are_not():
         ("Answer: ANSWER.", "Answer: 7."),
         ("ANSWER: ANSWER", "ANSWER: 7"),
         ("[ANSWER_START]ANSWER[ANSWER_END]", "[ANSWER_START]7[ANSWER_END]"),
+        ("<ANSWER>ANSWER</ANSWER>", "<ANSWER>7</ANSWER>"),
         ("ANSWER", "7"),
         ("7 it is", "7 it is"),
     ],

@@ -7,6 +7,7 @@ import asyncio
 import pytest
 import yaml
 
+from tuneloop.agents.policy.config_coder import change_rate
 from tuneloop.agents.policy.parameter_map import read_parameter_map
 from tuneloop.core.errors import RecipeError
 from tuneloop.core.experiment import Diagnosis, Hypothesis
@@ -169,3 +170,16 @@ def test_the_other_method_begins_with_its_own_suggestion(task):
     lora = parameter_map.other_method(whole)
     assert lora == {"finetuning_type": "lora", "learning_rate": 3e-3, "lora_rank": 32, "max_steps": 50}
     assert parameter_map.other_method(lora) == whole
+
+
+@pytest.mark.parametrize(
+    ("values", "half"),
+    [
+        ({"max_steps": 300}, {"max_steps": 150}),
+        ({"max_steps": 300, "num_train_epochs": 2.0}, {"max_steps": 150, "num_train_epochs": 2.0}),  # the steps count
+        ({"num_train_epochs": 2.0}, {"num_train_epochs": 1.0}),
+        ({"learning_rate": 1e-3}, {"learning_rate": 1e-3, "num_train_epochs": 1.5}),  # three where nobody says
+    ],
+)
+def test_half_the_training_of_any_plan(task, values, half):
+    assert change_rate(values, "halve the steps", asyncio.run(read_parameter_map(task))) == half

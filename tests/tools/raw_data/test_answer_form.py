@@ -22,6 +22,7 @@ def benchmark(answer: str, description: str = "A task.", final: str = "") -> Ben
         (r"^(yes|no)$", ("yes", "no"), "ANSWER"),
         (r"\[\[(\w+)\]\]", ("red", "blue"), "[[ANSWER]]"),
         (r"<answer>(.*?)</answer>", ("a b", "c"), "<answer>ANSWER</answer>"),
+        (r"<ANSWER>(.*?)</ANSWER>", ("a b", "c"), "<ANSWER>ANSWER</ANSWER>"),
         (r"####\s*([\d,.]+)", ("1,200", "7"), "#### ANSWER"),
         (r"\b(positive|negative|neutral)\b", ("neutral", "positive"), "ANSWER"),
         (r"final answer is \$?(\d+)", ("5",), "final answer is ANSWER"),
