@@ -228,6 +228,17 @@ def test_a_filter_that_has_nothing_to_compare_with_is_not_left_out(messy: Any) -
     assert "coverage.without_drop_contradicted" not in {m.kind for m in coverage_moves(other)}
 
 
+def test_filters_are_softened_only_where_rows_are_missing(messy: Any) -> None:
+    case, _ = found(messy, (messy.row(1, messy.hypothesis()),))
+    limit = case.situation.task.row_limit
+    kinds = [
+        {m.kind for m in coverage_moves(replace(case, evidence=replace(case.evidence, rows=rows)))}
+        for rows in (limit - 1, limit)
+    ]
+    assert "coverage.without_drop_contradicted" in kinds[0]
+    assert not [kind for kind in kinds[1] if kind.startswith("coverage.without")]
+
+
 def test_a_run_without_an_end_is_asked_to_end_once_little_is_expected(messy: Any) -> None:
     first = messy.hypothesis()
     endless = BudgetLeft(experiments_left=None, seconds_left=None)
