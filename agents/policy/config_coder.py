@@ -21,13 +21,13 @@ from tuneloop.agents.policy.parameter_map import (
     first_training,
     match_name,
     read_parameter_map,
+    yaml_literal,
 )
 from tuneloop.agents.policy.situation import BATCH, Situation, read_situation
 from tuneloop.agents.policy.training_moves import GRPO, by_grpo
 from tuneloop.core.brief import Brief
 from tuneloop.core.constraints import constrained
-from tuneloop.core.experiment import TrainConfig, Value
-from tuneloop.core.files import parse_json
+from tuneloop.core.experiment import TrainConfig
 from tuneloop.core.protocols import Toolbox
 
 # Cures of a config in words: what a finding asks for, as the validator says it, and what the config coder makes of it.
@@ -108,15 +108,6 @@ async def search_parameter(words: str, tools: Toolbox) -> str | None:
     return next(map(str, told.get("exact", ())), None)
 
 
-def yaml_literal(text: str) -> Value:
-    """A value as YAML would read it."""
-    try:
-        value: Any = parse_json(text)
-    except ValueError:
-        return text.strip("'\"")
-    return value if isinstance(value, str | int | float | bool) else text
-
-
 CHECKS = 3
 STAGE = "stage"  # of every config here; leaving it out would not mend it
 
@@ -130,8 +121,11 @@ async def write_config(brief: Brief, tools: Toolbox) -> TrainConfig:
     situation, parameter_map, longest = await asyncio.gather(
         read_situation(brief, tools), read_parameter_map(tools, methods=methods), longest_before(brief, tools)
     )
+    plan = parameter_map.values_of(brief.hypothesis) if brief.hypothesis else {}
     if parameter_map.method not in plan:
-        plan = first_training(situation, parameter_map, brief.task.row_limit) | plan
+        first = first_training(situation, parameter_map, brief.task.row_limit)
+        lengths = {parameter_map.steps, parameter_map.epochs}
+        plan = {k: v for k, v in first.items() if k not in lengths or not lengths & plan.keys()} | plan
     suggested = await suggest_values(situation, parameter_map, plan, longest, tools)
     fresh = constrained(brief.directives, {**suggested, **plan}, brief.kept)
     values, notes = await repair_values(brief, fresh, parameter_map, tools)

@@ -5,12 +5,22 @@ from __future__ import annotations
 import re
 import textwrap
 
-from tuneloop.agents.policy.data_plan import Plan, find_step, first_plan, with_step, without_steps
+from tuneloop.agents.policy.data_plan import (
+    Plan,
+    find_step,
+    first_plan,
+    followable,
+    solution_limit,
+    with_step,
+    with_steps,
+    without_steps,
+)
 from tuneloop.agents.policy.evidence import call_or_none
-from tuneloop.agents.policy.script_composer import compose, printable_line
+from tuneloop.agents.policy.script_composer import READ, compose, printable_line
 from tuneloop.agents.policy.situation import Situation, form_of, read_situation
 from tuneloop.agents.policy.validator import NO_ROWS
 from tuneloop.core.brief import Brief
+from tuneloop.core.errors import RecipeError
 from tuneloop.core.experiment import DataScript
 from tuneloop.core.protocols import Toolbox
 
@@ -21,19 +31,22 @@ SOFTEN = (
 LONGER = re.compile(r"cutoff|too long|longer than|are cut|beyond|max_position", re.I)
 OVERLAPS = re.compile(r"rows overlap with validation items")
 REFUSED, MARK = re.compile(r"^REFUSED = \[.*?\]", re.MULTILINE | re.DOTALL), re.compile(r"\b[0-9a-f]{16}\b")
-CHARACTERS = re.compile(r"cap replies at (\d+) characters")
 
 
 async def write_script(brief: Brief, tools: Toolbox) -> DataScript:
     """The hypothesis's plan as a script; a plan without sources gets those the profile speaks for."""
     situation = await read_situation(brief, tools)
-    plan = brief.hypothesis.data_plan if brief.hypothesis and brief.hypothesis.data_plan else first_plan(situation, "")
+    planned = followable(brief.hypothesis.data_plan) if brief.hypothesis else ()
+    plan = planned if find_step(planned, READ) else with_steps(first_plan(situation, ""), *planned)
     plan, changed = repair_plan(plan, situation)
     statement = brief.hypothesis.statement if brief.hypothesis else "A first recipe."
     skip = {source.id: source.profile.overlapping for source in situation.sources}
     form, task = form_of(brief.task, situation.facts), brief.task
     refused = await refused_questions(brief, tools)
-    code = compose(purpose(statement, changed), plan, form, task.row_limit, task.seed, skip, refused)
+    try:
+        code = compose(purpose(statement, changed), plan, form, task.row_limit, task.seed, skip, refused)
+    except (LookupError, TypeError, ValueError) as e:  # options as a chat model may write them
+        raise RecipeError(f"the offline policy cannot follow the data plan: {e}", culprit="planner") from e
     return DataScript(code=code, notes=changed or f"{len(plan)} steps of the data plan")
 
 
@@ -66,17 +79,9 @@ def repair_plan(plan: Plan, situation: Situation) -> tuple[Plan, str]:
         named = ", ".join(gone) or "nothing more to leave out"
         return without_steps(plan, *gone), f"Left out, as too few rows were left: {named}."
     if LONGER.search(said):
-        asked = CHARACTERS.search(diagnosis.repair)
-        room = int(asked[1]) if asked else shorter_limit(plan, situation)
+        times = max(1, brief.attempt) - (find_step(plan, "cap_length") is None)  # the longest go first
+        room = max(40, int(0.6**times * solution_limit(plan, situation.sources)))
         why = f"the last attempt's rows were too long: {diagnosis.problem[:80]}"
         shorter = with_step(plan, "cap_length", why, question=situation.longest_question, solution=room)
         return shorter, f"Replies over {room} characters go."
     return plan, f"After: {diagnosis.repair[:120]}"
-
-
-def shorter_limit(plan: Plan, situation: Situation) -> int:
-    """Characters a reply may have: half of what the plan allows now, at least 40."""
-    step = find_step(plan, "cap_length")
-    now = step.options.get("solution") if step else None
-    longest = max((s.profile.solution_lengths.p95 for s in situation.sources), default=400)
-    return max(40, (now if isinstance(now, int) else longest * 2) // 2)

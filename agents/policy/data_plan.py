@@ -38,6 +38,18 @@ def with_steps(plan: Sequence[Step], *steps: Step) -> Plan:
     return tuple(sorted((*kept, *steps), key=lambda step: ORDER.index(step.do)))
 
 
+def followable(plan: Sequence[Step]) -> Plan:
+    """What of a plan the policy can do; a chat model may have named steps in words of its own."""
+    return tuple(s for s in plan if s.do in ORDER and (s.do != READ or {"dataset", "file"} <= s.options.keys()))
+
+
+def solution_limit(plan: Sequence[Step], sources: Sequence[DataSource]) -> int:
+    """Characters a solution may have; without a limit those that one in twenty exceeds."""
+    step = find_step(plan, "cap_length")
+    limit = step.options.get("solution") if step else None
+    return limit if isinstance(limit, int) else max((s.profile.solution_lengths.p95 for s in sources), default=400)
+
+
 def sources_in(plan: Sequence[Step], situation: Situation) -> list[DataSource]:
     """The sources a plan reads."""
     return [s for s in situation.sources if any(reads_source(step, s) for step in plan)]
@@ -47,7 +59,7 @@ def reads_source(step: Step, source: DataSource) -> bool:
     """Whether a step reads that source."""
     o, p = step.options, source.profile
     named = (source.dataset, p.file, p.where)
-    return step.do == READ and (o["dataset"], o["file"], o.get("where", "")) == named
+    return step.do == READ and (o.get("dataset"), o.get("file"), o.get("where", "")) == named
 
 
 def with_sources(plan: Sequence[Step], sources: Iterable[DataSource]) -> Plan:
@@ -187,7 +199,7 @@ def label_filter_steps(situation: Situation, chosen: Sequence[DataSource]) -> li
 
 def agreement_step(chosen: Sequence[DataSource], why: str) -> Step:
     """`keep_agreed`: sources with several replies a question need two that agree."""
-    need = [s.id for s in chosen if votes(s.profile)]
+    need = sorted(s.id for s in chosen if votes(s.profile))
     return Step(do="keep_agreed", why=why, options={"votes": 2, "need_votes": need})
 
 

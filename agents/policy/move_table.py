@@ -135,8 +135,9 @@ def rank_moves(case: Case, moves: Sequence[Move], table: MoveTable, seed: str) -
         kind, evidence = kind_of(case, move, table), features(case, move)
         told, own, off = predicted(kind.weights, evidence), gains[move.kind], residuals[move.kind]
         gain = min(most, told + sum(off) / (PRIOR_COUNT + len(off)))
-        improvement = min(most, max(0.0, told, predicted(kind.improvement, evidence)))
+        improvement = max(0.0, told, predicted(kind.improvement, evidence))
         improvement = (PRIOR_COUNT * improvement + sum(max(0.0, one) for one in own)) / (PRIOR_COUNT + len(own))
+        improvement = min(most, improvement)
         luck = Random(f"{seed} {move.kind}").gauss(0, LUCK)
         worth = math.exp(luck) * improvement / duration_ratio(case, move)
         ranked.append(RankedMove(move, kind, gain, improvement, worth))

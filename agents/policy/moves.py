@@ -7,7 +7,15 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from tuneloop.agents.policy.data_plan import Plan, find_step, sources_in, with_step, without_steps
+from tuneloop.agents.policy.data_plan import (
+    Plan,
+    find_step,
+    followable,
+    solution_limit,
+    sources_in,
+    with_step,
+    without_steps,
+)
 from tuneloop.agents.policy.evidence import Evidence
 from tuneloop.agents.policy.parameter_map import FULL, LORA, ParameterMap, Values, as_number, fit_steps
 from tuneloop.agents.policy.script_composer import FORM
@@ -49,12 +57,12 @@ class Case:
     @property
     def plan(self) -> Plan:
         """The data plan that was followed."""
-        return self.evidence.hypothesis.data_plan
+        return followable(self.evidence.hypothesis.data_plan)
 
     @property
     def training(self) -> Values:
         """The training values that were used."""
-        return dict(self.evidence.hypothesis.training_plan)
+        return self.parameter_map.values_of(self.evidence.hypothesis)
 
     @property
     def sources(self) -> list[DataSource]:
@@ -91,8 +99,9 @@ def format_moves(case: Case) -> Iterator[Move]:
         yield case.move("format.ask", "Ask and answer exactly in the benchmark's form.", why, plan=plan)
     if e.parsed > 97:
         return
-    if find_step(case.plan, "cap_length") is None or said.endless > 0.3:
-        room = max(40, int(0.6 * max((s.profile.solution_lengths.p95 for s in case.sources), default=400)))
+    now = solution_limit(case.plan, case.sources)
+    room = max(40, int(0.6 * now))
+    if room < now and (find_step(case.plan, "cap_length") is None or said.endless > 0.3):
         asked = case.situation.longest_question
         plan = with_step(case.plan, "cap_length", why, question=asked, solution=room)
         said_so = f"Only solutions up to {room} characters, so that replies end."
@@ -212,7 +221,7 @@ def join_moves(case: Case) -> Iterator[Move]:
     rows = sorted(rows, key=lambda row: -sign * (row.value or 0.0))[:JOINED]
     for data, training in itertools.permutations(rows, 2):
         above = sum(sign * ((row.value or 0.0) - e.value) for row in (data, training))
-        plan, values = data.hypothesis.data_plan, dict(training.hypothesis.training_plan)
+        plan, values = followable(data.hypothesis.data_plan), case.parameter_map.values_of(training.hypothesis)
         if "stage" not in values:
             said = f"The data of experiment {data.number} with the training of experiment {training.number}."
             why = "both were promoted, or lost no more than chance"

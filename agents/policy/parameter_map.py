@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from tuneloop.agents.policy.evidence import call_or_none
 from tuneloop.agents.policy.situation import BATCH, Situation
 from tuneloop.core.errors import ToolError
-from tuneloop.core.experiment import Value, smoke_run_steps
+from tuneloop.core.experiment import Hypothesis, Value, smoke_run_steps
+from tuneloop.core.files import parse_json
 from tuneloop.core.protocols import Toolbox
 
 # The parameters that the policy turns, by what they mean: their names and first values are the parameter server's.
@@ -58,8 +61,15 @@ class ParameterMap:
 
     def with_rate(self, values: Values, factor: float) -> Values:
         """The plan with another learning rate, two digits."""
-        rate = values.get(self.rate, self.first.get(str(values.get(self.method)), self.first[LORA])[self.rate])
+        first = self.first.get(str(values.get(self.method))) or self.first.get(LORA, {})
+        rate = values.get(self.rate, first.get(self.rate, 0))
         return {**values, self.rate: float(f"{as_number(rate) * factor:.2g}")}
+
+    def values_of(self, idea: Hypothesis) -> Values:
+        """The training plan; texts as what they say, without rates, lengths and ranks that are no numbers above 0."""
+        values = {key: yaml_literal(v) if isinstance(v, str) else v for key, v in idea.training_plan.items()}
+        turned = {self.rate, self.steps, self.epochs, self.rank}
+        return {key: value for key, value in values.items() if key not in turned or is_amount(value)}
 
     def other_method(self, values: Values) -> Values:
         """Full ↔ LoRA, with the rate and rank that suit it."""
@@ -103,6 +113,20 @@ def match_name(words: str, names: Iterable[str]) -> str | None:
 def name_says(word: str, name: str) -> bool:
     """Whether the name says the word."""
     return any(part.startswith(word) or (len(part) > 2 and word.startswith(part)) for part in name.lower().split("_"))
+
+
+def yaml_literal(text: str) -> Value:
+    """A value as YAML would read it."""
+    try:
+        value: Any = parse_json(text)
+    except ValueError:
+        return text.strip("'\"")
+    return value if isinstance(value, str | int | float | bool) else text
+
+
+def is_amount(value: Value) -> bool:
+    """Whether it is a number above 0."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < math.inf
 
 
 def as_number(value: Value) -> float:

@@ -17,6 +17,7 @@ from tuneloop.agents.policy.data_plan import (
     clean_rows,
     find_step,
     first_plan,
+    followable,
     plan_fingerprint,
     with_sources,
     with_step,
@@ -84,7 +85,7 @@ async def propose_hypothesis(brief: Brief, tools: Toolbox, table: MoveTable | No
     if little_left(brief, ranked):
         text = f"{IN_VAIN} experiments in a row gained nothing, and no move that is left is expected to bring {LITTLE} points."
         return stop_proposal(brief, case, text)
-    return note_unfollowable(hypothesis_of(ranked[0], case.evidence), brief)
+    return note_unfollowable(hypothesis_of(ranked[0], case.evidence, incumbent.value or 0.0), brief)
 
 
 def little_left(brief: Brief, ranked: Sequence[RankedMove]) -> bool:
@@ -141,7 +142,7 @@ def first_hypothesis(situation: Situation, parameter_map: ParameterMap, spacing:
     return Hypothesis(
         statement=f"{named} in the benchmark's own form, cleaned by {', '.join(cleaning)}.",
         reason="; ".join(step.why for step in plan if step.why)[:600],
-        disproof="validation does not rise above the untouched model",
+        disproof="validation is no better than the untouched model's",
         aspect="first",
         data_plan=plan,
         training_plan=training,
@@ -163,12 +164,13 @@ def spacing_of(replies: Iterable[str]) -> str:
 def retry_hypothesis(situation: Situation, parameter_map: ParameterMap, idea: Hypothesis) -> Hypothesis:
     """The first idea, changed by what experiments without a score died of."""
     for row in situation.brief.journal:
-        failed = row.hypothesis if row.hypothesis.data_plan else idea
-        plan, training, why = apply_failure(row, parameter_map, failed.data_plan, dict(failed.training_plan))
-        reason = f"experiment {row.number}: {row.failure}"[:600]
+        failed = row.hypothesis if followable(row.hypothesis.data_plan) else idea
+        values = parameter_map.values_of(failed)
+        plan, training, why = apply_failure(row, parameter_map, followable(failed.data_plan), values)
+        reason = f"experiment {row.number}: {row.failure or row.lesson or row.outcome}"[:600]
         changes = {"data_plan": plan, "training_plan": training, "statement": why, "reason": reason}
         idea = idea.model_copy(update=changes)
-    tried = {idea_fingerprint(row.hypothesis) for row in situation.brief.journal}
+    tried = {idea_fingerprint(row.hypothesis) for row in situation.brief.journal if not is_innocent(row)}
     for _ in tried:  # a rate of 0 stays what it is
         if idea_fingerprint(idea) not in tried:
             break
@@ -185,8 +187,9 @@ def other_rates(idea: Hypothesis, parameter_map: ParameterMap) -> Iterator[Hypot
 
 
 def earlier_ideas(brief: Brief) -> list[Hypothesis]:
-    """Those of all experiments that are over or under way."""
-    return [*(row.hypothesis for row in brief.journal), *(one.hypothesis for one in brief.under_way)]
+    """Those of all experiments that are over or under way, but for what the machine ended."""
+    over = [row.hypothesis for row in brief.journal if not is_innocent(row)]
+    return [*over, *(one.hypothesis for one in brief.under_way)]
 
 
 def idea_fingerprint(idea: Hypothesis) -> str:
@@ -199,15 +202,22 @@ def apply_failure(
 ) -> tuple[Plan, Values, str]:
     """Plan and values after one failed experiment, and what was changed."""
     said = row.failure or ""
+    if is_innocent(row):
+        return plan, training, "The same once more: what ended it was not the recipe."
     for rule in (rule for rule in FAILURES if rule.found(said)):
         cured = change_rate(training, rule.repair, parameter_map)
         if cured != training:
             return plan, cured, f"The same data: {rule.repair}."
     gone = next((do for do in SOFTEN if find_step(plan, do)), None)
-    if gone is not None and re.search(rf"{NO_ROWS}|script|data", said, re.I):
+    if gone is not None and re.search(rf"{NO_ROWS}|script|data(?!/)", said, re.I):
         why = f"The same without {gone}, which may have failed or left too few rows."
         return without_steps(plan, gone), training, why
-    return plan, parameter_map.with_rate(training, 0.5), "The same data at half the learning rate, after a failure."
+    return plan, parameter_map.with_rate(training, 0.5), "The same data at half the learning rate."
+
+
+def is_innocent(row: JournalRow) -> bool:
+    """Whether the machine or its user ended the experiment, and the recipe may be right."""
+    return any(rule.found(row.failure or "") for rule in FAILURES if rule.culprit == "environment")
 
 
 async def expected_moves(brief: Brief, tools: Toolbox) -> tuple[ExpectedMove, ...]:
@@ -217,7 +227,7 @@ async def expected_moves(brief: Brief, tools: Toolbox) -> tuple[ExpectedMove, ..
         return ()
     try:
         ranked = in_order(*await find_moves(brief, tools, incumbent), table)
-    except (ToolError, RecipeError):
+    except (ToolError, RecipeError, LookupError, TypeError, ValueError):  # plans as a chat model may write them
         return ()
     return tuple(
         ExpectedMove(
@@ -244,8 +254,8 @@ async def find_moves(brief: Brief, tools: Toolbox, incumbent: JournalRow) -> tup
     allowed = replace(evidence, hypothesis=obey_directives(evidence.hypothesis, situation))
     case = Case(situation, allowed, parameter_map)
     ideas = earlier_ideas(brief)
-    known = [(plan_fingerprint(idea.data_plan, {}), dict(idea.training_plan)) for idea in ideas]
-    asked = directive_moves(case, parent.hypothesis.data_plan, dict(parent.hypothesis.training_plan))
+    known = [(plan_fingerprint(followable(idea.data_plan), {}), parameter_map.values_of(idea)) for idea in ideas]
+    asked = directive_moves(case, followable(parent.hypothesis.data_plan), parameter_map.values_of(parent.hypothesis))
     tried = set(map(idea_fingerprint, ideas))
     untried = [move for move in asked if plan_fingerprint(move.plan, move.training) not in tried]
     known += [(plan_fingerprint(case.plan, {}), case.training)]
@@ -294,13 +304,13 @@ def rule_moves(case: Case) -> list[Move]:
     return [move for rule in RULES for move in rule(case) if find_step(move.plan, "use_source")]
 
 
-def hypothesis_of(best: RankedMove, parent: Evidence) -> Hypothesis:
+def hypothesis_of(best: RankedMove, parent: Evidence, best_so_far: float) -> Hypothesis:
     """The answer."""
     move, (low, high) = best.move, best.interval
     return Hypothesis(
         statement=move.statement,
         reason=f"{move.reason}; expected are {best.gain:+.1f} points ({low:+.1f} to {high:+.1f})",
-        disproof=f"validation stays at or below {parent.value:.1f}",
+        disproof=f"validation is no better than {best_so_far:.1f}",
         aspect=move.aspect,
         parent=parent.number,
         data_plan=move.plan,

@@ -14,6 +14,7 @@ WORDED = re.compile(
     r"((?:[A-Z][\w-]*(?: [a-z][\w-]*)?|answer):)[ \t]*"
     r"(?:\"|'|`|\*|<|\[|\{|\(|number|letter|the |your |n\b|x\b|[A-E]\b|\d|\.\.\.)"
 )
+FIELD = re.compile(r"\{\w+\}")
 SPOKEN = re.compile(r"([Tt]he (?:final |correct )?answer is)\b(?! (?:an?|one|always|the|not|in)\b)")
 FORMS = (
     "ANSWER",
@@ -30,7 +31,18 @@ FORMS = (
     "= ANSWER",
 )
 OWN_FORMS = {"boxed": "\\boxed{ANSWER}", "exact": "ANSWER", "verifier": "<answer>ANSWER</answer>"}
-OTHER_WORDS = ("question", "example", "options", "q")  # that a colon follows, and no answer
+OTHER_WORDS = (
+    "question",
+    "example",
+    "options",
+    "q",
+    "source",
+    "license",
+    "licence",
+    "note",
+    "task",
+    "data",
+)  # that a colon follows, and no answer
 STEPS = "First, 3 + 4 = 7. Then we go on.\n"
 
 
@@ -39,7 +51,8 @@ def final_form(benchmark: Benchmark, frame: str, answers: Sequence[str]) -> Fina
 
     `frame`: what all prompts begin and end with; `answers`: some that have to be read back.
     """
-    wording = wording_form(f"{frame}\n{benchmark.prompt}\n{benchmark.description}")
+    asked = FIELD.sub("\0", benchmark.prompt)  # the name before a field is none of the answer's
+    wording = wording_form(f"{frame}\n{asked}\n{benchmark.description}")
     if benchmark.final:
         return FinalForm(template=benchmark.final, steps=True)
     kind, _, pattern = benchmark.answer.partition(":")

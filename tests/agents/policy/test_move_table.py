@@ -228,6 +228,15 @@ def test_a_filter_that_has_nothing_to_compare_with_is_not_left_out(messy: Any) -
     assert "coverage.without_drop_contradicted" not in {m.kind for m in coverage_moves(other)}
 
 
+def test_no_gain_of_before_lets_expect_more_than_there_is_room_for(messy: Any) -> None:
+    first = messy.hypothesis()
+    other = messy.hypothesis(experiment=2, journal=(messy.row(1, first, value=20.0),))
+    rows = (messy.row(1, first, value=20.0), messy.row(2, other, value=95.0))
+    case, moves = found(messy, rows)
+    ranked = rank_moves(case, moves, load_table(), "1")
+    assert ranked and max(one.improvement for one in ranked) <= 5.0
+
+
 def test_filters_are_softened_only_where_rows_are_missing(messy: Any) -> None:
     case, _ = found(messy, (messy.row(1, messy.hypothesis()),))
     limit = case.situation.task.row_limit

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from tuneloop.agents.policy.data_plan import find_step, plan_fingerprint
+from tuneloop.agents.policy.data_plan import find_step, plan_fingerprint, with_step
 from tuneloop.agents.policy.script_composer import FORM
 from tuneloop.core.brief import BudgetLeft, IdeaUnderWay, JournalRow
 from tuneloop.core.directive import Bound
@@ -58,11 +58,13 @@ def test_unreadable_answers_are_answered_with_form(messy):
 
 def test_replies_that_never_end_are_answered_with_shorter_solutions(messy):
     first = messy.hypothesis()
-    row = messy.row(1, first, parsed=40.0, value=20.0)
+    capped = with_step(first.data_plan, "cap_length", "replies are short", question=400, solution=200)
+    row = messy.row(1, first.model_copy(update={"data_plan": capped}), parsed=40.0, value=20.0)
     long = "and then we go on and on " * 60
     found = next_after(messy, first, row, "format.shorter", evaluation_explain_failures=failures(20, long, None))
     assert found.move == "format.shorter" and "never end" in found.reason
-    assert "cap_length" in does(found)
+    cap = find_step(found.data_plan, "cap_length")
+    assert cap is not None and cap.options["solution"] == 120
 
 
 def test_noise_is_answered_with_stricter_filters(messy):
@@ -189,6 +191,23 @@ def test_what_took_too_long_gets_half_the_steps(messy, said):
     found = messy.hypothesis(experiment=2, journal=(messy.row(1, first, value=None, outcome="failed", failure=said),))
     assert found.training_plan["max_steps"] == first.training_plan["max_steps"] // 2
     assert found.data_plan == first.data_plan
+
+
+@pytest.mark.parametrize("said", ["train: no space left on device: /data/home", "nccl error: unhandled system error"])
+def test_what_the_machine_ended_is_tried_once_more(messy, said):
+    first = messy.hypothesis()
+    dead = messy.row(1, first, value=None, outcome="failed", failure=said)
+    found = messy.hypothesis(experiment=2, journal=(dead,))
+    assert (found.data_plan, found.training_plan) == (first.data_plan, first.training_plan)
+    assert "not the recipe" in found.statement and said in found.reason
+
+
+def test_what_a_guard_turned_down_is_named(messy):
+    first = messy.hypothesis()
+    row = messy.row(1, first, outcome="not promoted", value=40.0, gain=5.0, lesson="it forgot too much: arc -9.0")
+    found = messy.hypothesis(experiment=2, journal=(row,))
+    assert "forgot too much" in found.reason and "failure" not in found.statement
+    assert found.training_plan["learning_rate"] < first.training_plan["learning_rate"]
 
 
 def test_too_few_rows_without_a_score_soften_a_filter(messy):
@@ -326,9 +345,9 @@ def test_a_real_model_gets_lora_epochs_and_its_sources_own_words(messy):
     assert "rewrite_equations" not in does(first)
 
 
-def test_a_rate_of_zero_has_no_half(messy):
+def test_a_rate_of_zero_is_none(messy):
     first = messy.hypothesis()
     zero = first.model_copy(update={"training_plan": {**first.training_plan, "learning_rate": 0.0}})
     failed = messy.row(1, zero, outcome="failed", value=None, failure="something broke")
     found = messy.hypothesis(experiment=2, journal=(failed,))
-    assert found.training_plan["learning_rate"] == 0.0 and found.data_plan == first.data_plan
+    assert found.training_plan["learning_rate"] == 0.0005 and found.data_plan == first.data_plan

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from tuneloop.core.errors import RecipeError
 from tuneloop.core.experiment import Diagnosis
 
 LONG = "We begin with the number.\nThen we add.\nThe sum is"
+LIMIT = re.compile(r"'solution': (\d+)")
 ALPACA = [
     {"instruction": "Add the numbers.", "input": f"{i} and 4" if i % 2 else "", "output": f"{LONG} {i + 4}."}
     for i in range(60)
@@ -63,11 +65,15 @@ def test_idea_claims_no_gain(world) -> None:
 
 
 def test_too_long_rows_go_by_the_lengths_of_the_data(world) -> None:
-    rows = [{"question": f"q{i} " * (30 if i % 30 else 900), "answer": f"{LONG} {i}."} for i in range(60)]
+    rows = [{"question": f"q{i} " * (30 if i % 30 else 900), "answer": f"{LONG} {LONG} {LONG} {i}."} for i in range(60)]
     w = world("exact", [], {"rows.jsonl": rows})
     cure = Diagnosis(culprit="data", problem="records are longer than cutoff_len", repair="shorter rows")
     kept = rows_of(w, diagnosis=cure, attempt=1)
     assert len(kept) == 58
+    idea = w.hypothesis(**told(w))
+    cut = [LIMIT.search(w.script(idea, **told(w, diagnosis=cure, attempt=n)).code) for n in (1, 2, 3)]
+    first, second, third = (int(found[1]) for found in cut if found)
+    assert first > second > third, "attempts add up"
     assert max(len(row["instruction"]) for row in kept) < 200
 
 

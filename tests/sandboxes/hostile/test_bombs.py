@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 import yaml
 
-from tuneloop.agents.policy.config_coder import last_values, yaml_literal
+from tuneloop.agents.policy.config_coder import last_values
+from tuneloop.agents.policy.parameter_map import yaml_literal
 from tuneloop.core import text
 from tuneloop.core.errors import InvalidRequestError
 from tuneloop.core.files import read_json, read_lines

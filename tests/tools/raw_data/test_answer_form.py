@@ -61,6 +61,20 @@ def test_forms_follow_the_tasks_own_wording(kind: str, description: str, suffix:
     assert final_form(benchmark(kind, description), suffix, ("1",)).template == template
 
 
+@pytest.mark.parametrize(
+    ("prompt", "description", "template"),
+    [
+        ("Problem: {problem}\nGive the final number.", "A task.", "Answer: ANSWER"),
+        ("Context: {context}\nHypothesis: {hypothesis}", "A task.", "Answer: ANSWER"),
+        ("Problem: {problem}\nTotal: 12 is how a reply ends.", "A task.", "Total: ANSWER"),
+        ("{problem}", "Source: the test split of a set.", "Answer: ANSWER"),
+    ],
+)
+def test_what_names_a_field_is_no_wording_of_the_answer(prompt: str, description: str, template: str) -> None:
+    task = Benchmark(name="b", description=description, answer="number", prompt=prompt)
+    assert final_form(task, "", ("1",)).template == template
+
+
 def test_a_form_that_the_benchmark_states_is_taken() -> None:
     found = final_form(benchmark("number", "Ends with `Total: 12`.", final="= ANSWER ="), "", ("1",))
     assert (found.template, found.steps) == ("= ANSWER =", True)
