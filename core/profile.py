@@ -91,6 +91,10 @@ class SourceProfile(ProfileModel):
     repeated: float = Field(description="rows whose question occurs with more than one reply")
     disagreeing: float = Field(description="of those, rows whose question has different final answers")
     key_agreement: float | None = Field(None, description="rows whose solution ends with the key; None: no key")
+    contradicted: float | None = Field(
+        None,
+        description="answers that are wrong by how often sources agree on shared questions; None: nothing is shared",
+    )
     unlikely: float | None = Field(
         description="rows whose label the words of other rows speak against; None: no labels"
     )
@@ -99,6 +103,11 @@ class SourceProfile(ProfileModel):
     question_lengths: Lengths
     solution_lengths: Lengths
     answers: dict[str, float] = Field({}, description="most frequent final answers and their shares")
+
+    @property
+    def votes(self) -> bool:
+        """Whether questions have several independent replies: most occur more than once, and replies differ."""
+        return self.repeated > 0.5 and self.disagreeing > 0.02
 
 
 class Agreement(ProfileModel):

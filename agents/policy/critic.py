@@ -8,7 +8,7 @@ import re
 from tuneloop.agents.policy.data_moves import mean_doubt
 from tuneloop.agents.policy.evidence import Evidence, read_evidence
 from tuneloop.agents.policy.move_table import MoveTable, load_table, rank_moves
-from tuneloop.agents.policy.moves import Case
+from tuneloop.agents.policy.moves import DIVERGING, Case
 from tuneloop.agents.policy.parameter_map import read_parameter_map
 from tuneloop.agents.policy.researcher import rule_moves
 from tuneloop.agents.policy.situation import read_situation
@@ -36,8 +36,9 @@ async def explain(brief: Brief, tools: Toolbox, table: MoveTable | None = None) 
 
 
 def blamed_aspect(case: Case, table: MoveTable) -> str:
-    """Of a training that was stopped the rate, else what the move changes that is expected to improve most."""
-    if case.evidence.training is not None and case.evidence.training.stopped is not None:
+    """Of a training that diverged or did not move the rate, else what the move changes that is expected to improve most."""
+    stopped = case.evidence.training.stopped if case.evidence.training else None
+    if stopped is not None and stopped.kind in (*DIVERGING, "flat"):
         return "rate"
     best = max(rank_moves(case, rule_moves(case), table, ""), key=lambda one: one.improvement, default=None)
     return best.move.aspect if best is not None and best.improvement > BLAMED else "none"

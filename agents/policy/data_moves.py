@@ -21,7 +21,7 @@ from tuneloop.agents.policy.data_plan import (
     without_steps,
 )
 from tuneloop.agents.policy.moves import Case, Move
-from tuneloop.agents.policy.situation import DataSource, Situation, mean, votes
+from tuneloop.agents.policy.situation import DataSource, Situation, mean
 
 EQUATION_FILTERS = {
     "drop_false_equations": ("noise.false_equations", "Rows with false equations go."),
@@ -47,7 +47,7 @@ def doubt_left(source: DataSource, plan: Plan, situation: Situation) -> float:
         return shown
     checks = (
         (p.key_agreement is not None, ("drop_contradicted", "trust_key")),
-        (votes(p), ("keep_agreed",)),
+        (p.votes, ("keep_agreed",)),
         (p.unlikely is not None, ("drop_unlikely_labels",)),
     )
     found = next((dos for holds, dos in checks if holds), ())

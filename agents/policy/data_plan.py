@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from tuneloop.agents.policy.script_composer import FORM, READ, SELECT
-from tuneloop.agents.policy.situation import DataSource, Situation, mean, votes
+from tuneloop.agents.policy.situation import DataSource, Situation, mean
 from tuneloop.core.experiment import Step, Value
 
 ORDER = (
@@ -91,7 +91,7 @@ def describe_source(source: DataSource) -> str:
     said = [f"{p.similarity:.2f} like the benchmark", "worked" if p.worked > 0.5 else "bare answers"]
     if p.key_agreement is not None:
         said.append(f"key agrees with {p.key_agreement:.0%}")
-    if votes(p):
+    if p.votes:
         said.append(f"several replies a question, {p.disagreeing:.0%} disagree")
     return ", ".join(said)
 
@@ -199,7 +199,7 @@ def label_filter_steps(situation: Situation, chosen: Sequence[DataSource]) -> li
 
 def agreement_step(chosen: Sequence[DataSource], why: str) -> Step:
     """`keep_agreed`: sources with several replies a question need two that agree."""
-    need = sorted(s.id for s in chosen if votes(s.profile))
+    need = sorted(s.id for s in chosen if s.profile.votes)
     return Step(do="keep_agreed", why=why, options={"votes": 2, "need_votes": need})
 
 

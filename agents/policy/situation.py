@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tuneloop.agents.policy.script_composer import Form
 from tuneloop.core.brief import Brief, TaskCard
 from tuneloop.core.constraints import is_allowed
 from tuneloop.core.experiment import Throughput
-from tuneloop.core.profile import Agreement, BenchmarkFacts, DatasetProfile, ItemField, SourceProfile
+from tuneloop.core.profile import BenchmarkFacts, DatasetProfile, ItemField, SourceProfile
 from tuneloop.core.protocols import Toolbox
 
 TINY = 20_000_000
@@ -44,11 +44,15 @@ class ModelFacts:
 
 @dataclass(frozen=True)
 class DataSource:
-    """A source of one data set; `contradicted`: share of its answers that other sources say are wrong; None: they say nothing."""
+    """A source of one data set."""
 
     dataset: str
     profile: SourceProfile
-    contradicted: float | None = None
+
+    @property
+    def contradicted(self) -> float | None:
+        """Share of its answers that other sources say are wrong; None: they say nothing."""
+        return self.profile.contradicted
 
     @property
     def id(self) -> str:
@@ -69,7 +73,7 @@ class DataSource:
     @property
     def verifiable(self) -> bool:
         """Whether something in the data tells right answers from wrong ones."""
-        return self.profile.key_agreement is not None or votes(self.profile)
+        return self.profile.key_agreement is not None or self.profile.votes
 
     @property
     def noise(self) -> float:
@@ -88,7 +92,7 @@ class DataSource:
         """Different questions, roughly."""
         p = self.profile
         unique = 1 - min(0.95, p.exact_duplicates + p.near_duplicates)
-        return p.rows * p.answered * (0.4 if votes(p) else unique)
+        return p.rows * p.answered * (0.4 if p.votes else unique)
 
     @property
     def usable(self) -> bool:
@@ -140,11 +144,8 @@ async def read_situation(brief: Brief, tools: Toolbox) -> Situation:
         tools.call("params_model_card"), *(tools.call("data_profile_dataset", dataset=name) for name in names)
     )
     profiles = [DatasetProfile.model_validate(answer) for answer in told]
-    sources: list[DataSource] = []
-    for name, p in zip(names, profiles, strict=True):
-        allowed = [s for s in p.sources if is_allowed(brief.directives, name, s.file)]
-        wrong = contradicted_shares(allowed, p.agreements)
-        sources += [DataSource(name, s, wrong.get(s.name)) for s in allowed]
+    found = [(name, source) for name, p in zip(names, profiles, strict=True) for source in p.sources]
+    sources = [DataSource(name, source) for name, source in found if is_allowed(brief.directives, name, source.file)]
     model = ModelFacts(
         parameters=int(card["parameters"]),
         chat_template=bool(card.get("chat_template")),
@@ -153,68 +154,6 @@ async def read_situation(brief: Brief, tools: Toolbox) -> Situation:
         asked=str(card.get("asked", "chat")),
     )
     return Situation(brief, profiles[0].benchmark, tuple(sources), model)
-
-
-LEAST_SHARED = 20  # questions that tell something
-COPIED = 0.995  # agreement on most of what a source has, that tells nothing
-SHARED = 0.02  # of the questions looked at; what shares less may do so by chance
-ALIKE = 0.5  # of two wrong answers to a question: they come from the same mistake
-USUAL, TRUST = 0.9, 0.1  # right answers of a source of which nothing is known, and what that weighs beside an agreement
-
-
-def contradicted_shares(sources: Sequence[SourceProfile], agreements: Sequence[Agreement]) -> dict[str, float]:
-    """Source → share of wrong answers by which its agreements with others are explained; without those that share nothing.
-
-    Least squares: two sources agree where both are right, or wrong alike. Where a source has several replies a question, these
-    say how good they are, and what their vote leaves is what counts. A source that always agrees with another on most of its
-    questions may be a copy of it, which says nothing.
-    """
-    known = {s.name: s for s in sources}
-    pairs = [a for a in agreements if a.questions >= LEAST_SHARED and {a.first, a.second} <= {*known}]
-    pairs = [a for a in pairs if not may_be_copied(a, known[a.first], known[a.second])]
-    right = {name: reply_accuracy(known[name]) for a in pairs for name in (a.first, a.second)}
-    before = {name: (share, 1.0 if votes(known[name]) else TRUST) for name, share in right.items()}
-    for _ in range(40):
-        # All at once and by half: of two that contradict each other alone neither is believed for coming first.
-        right = {name: (right[name] + _fitted(name, before[name], pairs, right)) / 2 for name in right}
-    return {name: round(1 - (voted(share) if votes(known[name]) else share), 2) for name, share in right.items()}
-
-
-def may_be_copied(pair: Agreement, first: SourceProfile, second: SourceProfile) -> bool:
-    """Whether one has most of its questions from the other, or both from a third, with the answers.
-
-    Of a large source only a sample was looked at, so that of a copy only that part is found in it.
-    """
-    larger = max(first, second, key=lambda source: source.rows)
-    return pair.agreeing >= COPIED and pair.shared > max(SHARED, larger.sampled / max(1, larger.rows) / 2)
-
-
-def _fitted(name: str, before: tuple[float, float], pairs: Sequence[Agreement], right: Mapping[str, float]) -> float:
-    """Share of right replies of one source where the others' are known."""
-    share, weight = before
-    above, below = weight * share, weight
-    for pair in pairs:
-        if name in (pair.first, pair.second):
-            other = right[pair.second if name == pair.first else pair.first]
-            alike = ALIKE * (1 - other)
-            above += (pair.agreeing - alike) * (other - alike)
-            below += (other - alike) ** 2
-    return min(0.99, max(0.05, above / below))
-
-
-def votes(profile: SourceProfile) -> bool:
-    """Whether questions have several independent replies: most occur more than once, and replies differ."""
-    return profile.repeated > 0.5 and profile.disagreeing > 0.02
-
-
-def reply_accuracy(profile: SourceProfile) -> float:
-    """Share of right replies: of three to a question, all are right as often as they agree."""
-    return float((1 - profile.disagreeing) ** (1 / 3)) if votes(profile) else USUAL
-
-
-def voted(right: float) -> float:
-    """Share of right answers among those that two replies give."""
-    return right**2 / (right**2 + ALIKE * (1 - right) ** 2)
 
 
 def form_of(task: TaskCard, facts: BenchmarkFacts) -> Form:

@@ -14,6 +14,7 @@ from tuneloop.core.records import text_of
 from tuneloop.core.text import boxed, letter_in, plain_number, same_answer
 from tuneloop.tools.raw_data import source_metrics
 from tuneloop.tools.raw_data.benchmark_facts import benchmark_facts, length_percentiles, render
+from tuneloop.tools.raw_data.contradictions import contradicted_shares
 from tuneloop.tools.raw_data.fields import FieldColumn, RecordGroup, flatten, group_records
 from tuneloop.tools.raw_data.files import iter_records, read_readme, record_files
 from tuneloop.tools.raw_data.roles import find_reading
@@ -49,6 +50,8 @@ def profile_dataset(
     found.sort(key=lambda pair: -pair[0].similarity)
     profiles = tuple(profile for profile, _ in found[:MOST_SOURCES])
     agreements = cross_agreements([(p.name, rows) for p, rows in found[:MOST_SOURCES]])
+    wrong = contradicted_shares(profiles, agreements)
+    profiles = tuple(p.model_copy(update={"contradicted": wrong.get(p.name)}) for p in profiles)
     name = root.stem if root.is_file() else root.name
     card = read_readme(root)[:README]
     return shrink_profile(

@@ -55,6 +55,7 @@ def test_roles_noise_and_agreement(tmp_path):
     assert s.exact_duplicates == pytest.approx(40 / 440, abs=0.001)
     assert s.equations == 1 and s.worked == 1 and q.worked == 0
     assert profile.agreements[0].questions == 100 and profile.agreements[0].agreeing == pytest.approx(0.5, abs=0.02)
+    assert s.contradicted is not None and s.contradicted == q.contradicted, "of two alone neither is believed"
     facts = profile.benchmark
     assert facts.prompt_suffix == SUFFIX and facts.answer_shape == "integer" and facts.options is None
 

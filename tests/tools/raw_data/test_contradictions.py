@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tuneloop.agents.policy.situation import LEAST_SHARED, DataSource, contradicted_shares
 from tuneloop.core.profile import Agreement, SourceProfile
+from tuneloop.tools.raw_data.contradictions import LEAST_SHARED, contradicted_shares
 
 
 def source(name: str, disagreeing: float = 0.0, rows: int = 200) -> SourceProfile:
@@ -87,8 +87,6 @@ def test_who_shares_too_little_is_not_judged() -> None:
     few = pair("a", "b", 0.1, LEAST_SHARED - 1)
     assert contradicted_shares([source("a"), source("b")], [few]) == {}
     assert contradicted_shares([source("a")], [pair("a", "forbidden", 0.1)]) == {}
-    assert not DataSource("set", source("a")).disputed
-    assert not DataSource("set", source("a")).confirmed
 
 
 @given(
