@@ -35,7 +35,7 @@ from tuneloop.tools.jobs.progress import told_progress
 from tuneloop.tools.jobs.run_tools import RunTools, split_sizes
 from tuneloop.tools.llm_proxy.access import data_access
 from tuneloop.tools.llm_proxy.ledger import sums
-from tuneloop.tools.raw_data.cache import cached_inspection, cached_profile, dataset_view, inspection_page
+from tuneloop.tools.raw_data.cache import cached_inspection, cached_profile, code_hash, dataset_view, inspection_page
 from tuneloop.tools.raw_data.client import shared_reader
 from tuneloop.tools.raw_data.files import readme_file
 from tuneloop.tools.raw_data.sample import bound_value
@@ -91,9 +91,8 @@ class DataTools(RowTools):
         """How good a data set is: fields, formats, duplicates, agreement of labels, lengths, similarity to the benchmark."""
         run_tools = self.scope.run_tools()
         self.root(dataset)
-        file = (
-            run_tools.run.root / "profiles" / f"{digest(dataset, run_tools.setup.dataset_fingerprints[dataset])}.json"
-        )
+        key = digest(dataset, run_tools.setup.dataset_fingerprints[dataset], code_hash())
+        file = run_tools.run.root / "profiles" / f"{key}.json"
         if not file.is_file():
             shown = run_tools.validation(run_tools.benchmark).shown
             write_json(file, cached_profile(run_tools.settings.home, run_tools.setup, dataset, shown))

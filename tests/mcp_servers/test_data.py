@@ -204,6 +204,14 @@ async def test_rows_with_sealed_items_are_removed_and_counted(scope, tiny, found
     assert not [one for one in answers for text in secret if text in json.dumps(one).casefold()]
 
 
+async def test_a_profile_that_other_code_made_is_made_anew(toolbox, monkeypatch) -> None:
+    before = await toolbox.call("data_profile_dataset", dataset="mine")
+    monkeypatch.setattr("tuneloop.mcp_servers.data.cached_profile", lambda *_: {**before, "name": "made anew"})
+    assert (await toolbox.call("data_profile_dataset", dataset="mine"))["name"] == "mine"
+    monkeypatch.setattr("tuneloop.mcp_servers.data.code_hash", lambda: "of other code")
+    assert (await toolbox.call("data_profile_dataset", dataset="mine"))["name"] == "made anew"
+
+
 async def test_columns_texts_and_repeats(toolbox) -> None:
     level = await toolbox.call("data_column_stats", dataset="mine", column="level", path="rows.jsonl", count=2)
     assert (level["kinds"], level["low"], level["high"], len(level["top"])) == (
