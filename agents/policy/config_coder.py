@@ -114,10 +114,10 @@ STAGE = "stage"  # of every config here; leaving it out would not mend it
 
 async def write_config(brief: Brief, tools: Toolbox) -> TrainConfig:
     """The suggestion with the plan; after a failure the last config as the validator says; refused keys are mended."""
-    plan = dict(brief.hypothesis.training_plan) if brief.hypothesis else {}
-    if by_grpo(plan):
-        return await write_grpo_config(brief, plan, tools)
-    methods = [method for method in (FULL, LORA) if method in plan.values()] or [FULL, LORA]
+    asked = dict(brief.hypothesis.training_plan) if brief.hypothesis else {}
+    if by_grpo(asked):
+        return await write_grpo_config(brief, asked, tools)
+    methods = [method for method in (FULL, LORA) if method in asked.values()] or [FULL, LORA]
     situation, parameter_map, longest = await asyncio.gather(
         read_situation(brief, tools), read_parameter_map(tools, methods=methods), longest_before(brief, tools)
     )
@@ -129,6 +129,7 @@ async def write_config(brief: Brief, tools: Toolbox) -> TrainConfig:
     suggested = await suggest_values(situation, parameter_map, plan, longest, tools)
     fresh = constrained(brief.directives, {**suggested, **plan}, brief.kept)
     values, notes = await repair_values(brief, fresh, parameter_map, tools)
+    notes += [f"{key} {asked[key]}: no amount, left out" for key in asked.keys() - plan.keys()]
     values = constrained(brief.directives, values, brief.kept)
     for _ in range(CHECKS):
         found = (await tools.call("params_check_config", yaml=as_yaml(values)))["findings"]

@@ -36,7 +36,8 @@ REFUSED, MARK = re.compile(r"^REFUSED = \[.*?\]", re.MULTILINE | re.DOTALL), re.
 async def write_script(brief: Brief, tools: Toolbox) -> DataScript:
     """The hypothesis's plan as a script; a plan without sources gets those the profile speaks for."""
     situation = await read_situation(brief, tools)
-    planned = followable(brief.hypothesis.data_plan) if brief.hypothesis else ()
+    asked = brief.hypothesis.data_plan if brief.hypothesis else ()
+    planned = followable(asked)
     plan = planned if find_step(planned, READ) else with_steps(first_plan(situation, ""), *planned)
     plan, changed = repair_plan(plan, situation)
     statement = brief.hypothesis.statement if brief.hypothesis else "A first recipe."
@@ -47,7 +48,9 @@ async def write_script(brief: Brief, tools: Toolbox) -> DataScript:
         code = compose(purpose(statement, changed), plan, form, task.row_limit, task.seed, skip, refused)
     except (LookupError, TypeError, ValueError) as e:  # options as a chat model may write them
         raise RecipeError(f"the offline policy cannot follow the data plan: {e}", culprit="planner") from e
-    return DataScript(code=code, notes=changed or f"{len(plan)} steps of the data plan")
+    left = ", ".join(step.do for step in asked if step not in planned)
+    left = f"; left out, as the offline policy cannot do it: {left}" if left else ""
+    return DataScript(code=code, notes=(changed or f"{len(plan)} steps of the data plan") + left)
 
 
 async def refused_questions(brief: Brief, tools: Toolbox) -> list[str]:

@@ -80,9 +80,8 @@ def filter_moves(case: Case) -> Iterator[Move]:
         yield case.move("noise.check_labels", said, why, plan=plan, strength=share)
     agree, unsure = find_step(case.plan, "keep_agreed"), [s for s in case.sources if not s.verifiable]
     if agree is not None and 0 < len(unsure) < len(case.sources):
-        plan = with_step(
-            case.plan, "keep_agreed", why, **{**agree.options, "need_votes": sorted(s.id for s in case.sources)}
-        )
+        voted = {**agree.options, "need_votes": sorted(s.id for s in case.sources)}
+        plan = with_step(case.plan, "keep_agreed", why, **voted)
         yield case.move("noise.confirmed", "Only rows that something confirms.", why, plan=plan, strength=share)
     keyed = any(s.profile.key_agreement is not None for s in case.sources)
     if keyed and find_step(case.plan, "trust_key") is None and not wants_steps(s):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -165,8 +166,7 @@ def retry_hypothesis(situation: Situation, parameter_map: ParameterMap, idea: Hy
     """The first idea, changed by what experiments without a score died of."""
     for row in situation.brief.journal:
         failed = row.hypothesis if followable(row.hypothesis.data_plan) else idea
-        values = parameter_map.values_of(failed)
-        plan, training, why = apply_failure(row, parameter_map, followable(failed.data_plan), values)
+        plan, training, why = apply_failure(row, parameter_map, failed)
         reason = f"experiment {row.number}: {row.failure or row.lesson or row.outcome}"[:600]
         changes = {"data_plan": plan, "training_plan": training, "statement": why, "reason": reason}
         idea = idea.model_copy(update=changes)
@@ -197,11 +197,9 @@ def idea_fingerprint(idea: Hypothesis) -> str:
     return plan_fingerprint(idea.data_plan, dict(idea.training_plan))
 
 
-def apply_failure(
-    row: JournalRow, parameter_map: ParameterMap, plan: Plan, training: Values
-) -> tuple[Plan, Values, str]:
+def apply_failure(row: JournalRow, parameter_map: ParameterMap, failed: Hypothesis) -> tuple[Plan, Values, str]:
     """Plan and values after one failed experiment, and what was changed."""
-    said = row.failure or ""
+    plan, training, said = followable(failed.data_plan), parameter_map.values_of(failed), row.failure or ""
     if is_innocent(row):
         return plan, training, "The same once more: what ended it was not the recipe."
     for rule in (rule for rule in FAILURES if rule.found(said)):
@@ -227,7 +225,10 @@ async def expected_moves(brief: Brief, tools: Toolbox) -> tuple[ExpectedMove, ..
         return ()
     try:
         ranked = in_order(*await find_moves(brief, tools, incumbent), table)
-    except (ToolError, RecipeError, LookupError, TypeError, ValueError):  # plans as a chat model may write them
+    except (ToolError, RecipeError):
+        return ()
+    except (LookupError, TypeError, ValueError) as e:  # a plan as a chat model may write it; advice ends no run
+        logging.getLogger(__name__).warning("no moves are ranked after experiment %d: %r", incumbent.number, e)
         return ()
     return tuple(
         ExpectedMove(

@@ -31,18 +31,8 @@ FORMS = (
     "= ANSWER",
 )
 OWN_FORMS = {"boxed": "\\boxed{ANSWER}", "exact": "ANSWER", "verifier": "<answer>ANSWER</answer>"}
-OTHER_WORDS = (
-    "question",
-    "example",
-    "options",
-    "q",
-    "source",
-    "license",
-    "licence",
-    "note",
-    "task",
-    "data",
-)  # that a colon follows, and no answer
+# What a colon follows and no answer.
+OTHER_WORDS = ("question", "example", "options", "q", "source", "license", "licence", "note", "task", "data")
 STEPS = "First, 3 + 4 = 7. Then we go on.\n"
 
 

@@ -40,7 +40,9 @@ def test_steps_in_other_words_end_nothing(messy: Any, step: Step) -> None:
 
 def test_a_script_leaves_out_what_the_policy_cannot_do(messy: Any) -> None:
     plain, extra = messy.script(messy.hypothesis()), planned(messy, Step(do="clean the data well"))
-    assert messy.run(messy.script(extra).code) == messy.run(plain.code)
+    script = messy.script(extra)
+    assert messy.run(script.code) == messy.run(plain.code)
+    assert script.notes.endswith("cannot do it: clean the data well") and "left out" not in plain.notes
 
 
 def test_a_plan_without_sources_reads_those_of_the_profile(messy: Any) -> None:
@@ -69,7 +71,9 @@ def test_options_that_cannot_be_read_are_named(messy: Any) -> None:
 def test_values_that_say_nothing_end_nothing(messy: Any, training: dict[str, Any]) -> None:
     idea = planned(messy, **training)
     assert moves_after(messy, idea)
-    written = yaml.safe_load(messy.config(idea).yaml)
+    config = messy.config(idea)
+    written = yaml.safe_load(config.yaml)
+    assert "no amount, left out" in config.notes
     assert isinstance(written["learning_rate"], float) and written.get("max_steps", 1) != "all"
 
 
