@@ -15,7 +15,7 @@ import pytest
 
 from tuneloop.agents.policy import expected_moves, move_table
 from tuneloop.agents.policy.data_moves import coverage_moves, unread_sources
-from tuneloop.agents.policy.data_plan import plan_fingerprint
+from tuneloop.agents.policy.data_plan import agreement_step, plan_fingerprint
 from tuneloop.agents.policy.evidence import parent_of
 from tuneloop.agents.policy.move_table import (
     FEATURES,
@@ -32,6 +32,9 @@ from tuneloop.core.brief import BudgetLeft, JournalRow
 
 ZEROS = [0.0] * len(FEATURES)
 POLICY = Path(move_table.__file__).parent
+
+
+VOTES = {"repeated": 1.0, "disagreeing": 0.3}
 
 
 def found(world: Any, journal: tuple[JournalRow, ...], **changes: Any) -> tuple[Case, list[Move]]:
@@ -208,6 +211,14 @@ def test_each_source_can_be_left_out_or_used_alone(messy: Any) -> None:
     case, moves = found(messy, (messy.row(1, both),))
     assert len(case.sources) == 2
     assert sum(m.kind == "noise.leave_out" for m in moves) == 2, "without one is the other alone"
+
+
+def test_the_order_of_sources_makes_no_other_recipe(messy: Any) -> None:
+    case, _ = found(messy, (messy.row(1, messy.hypothesis()),))
+    voting = [replace(s, profile=s.profile.model_copy(update=VOTES)) for s in case.situation.sources]
+    assert len(voting) > 1
+    one, other = (agreement_step(some, "replies differ") for some in (voting, voting[::-1]))
+    assert one == other
 
 
 def test_no_bare_answers_are_added_to_steps(messy: Any) -> None:

@@ -65,6 +65,9 @@ def test_replies_that_never_end_are_answered_with_shorter_solutions(messy):
     assert found.move == "format.shorter" and "never end" in found.reason
     cap = find_step(found.data_plan, "cap_length")
     assert cap is not None and cap.options["solution"] == 120
+    short = with_step(first.data_plan, "cap_length", "replies are short", question=400, solution=40)
+    moves = all_moves(messy, first.model_copy(update={"data_plan": short}), parsed=40.0, value=20.0)
+    assert moves and "format.shorter" not in {move.kind for move in moves}
 
 
 def test_noise_is_answered_with_stricter_filters(messy):

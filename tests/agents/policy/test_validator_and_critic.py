@@ -153,3 +153,7 @@ def test_critic_tells_why_a_training_was_stopped(task):
     found = task.ask("critic", Critique, **told)
     assert "stopped at step 210 of 320; the model is that of step 192" in found.explanation
     assert found.blame == "rate"
+    task.prefer("format.answer_only")
+    late = brief_with_score(task, parsed=30.0, value=10.0)
+    late["training"] = told["training"].model_copy(update={"stopped": stopped.model_copy(update={"kind": "deadline"})})
+    assert task.ask("critic", Critique, **late).blame == "format", "its rate is not to blame"
