@@ -130,10 +130,19 @@ async def toolbox(place: Place) -> Any:
 
 
 def told(text: str) -> list[str]:
-    """The planted words in a text; a number among the digits of a longer one is another number."""
+    """The planted words in a text; six digits inside a longer number or a digest are there by chance."""
     folded = text.casefold()
-    found = (mark for mark in MARKS if mark in folded)
-    return [mark for mark in found if not mark.isdecimal() or re.search(rf"(?<!\d){mark}(?!\d)", folded)]
+    if not (found := [mark for mark in MARKS if mark in folded]):
+        return []
+    spoken = re.sub(r"[0-9a-f]{16,}", "-", folded)
+    return [mark for mark in found if not mark.isdecimal() or re.search(rf"(?<!\d){mark}(?!\d)", spoken)]
+
+
+def test_a_number_is_told_unless_it_is_a_part_of_another_or_of_a_digest() -> None:
+    for text in ("and 227094 more", "724411+227094=951505", '{"b":227094}', "x227094y", "Bed227094"):
+        assert "227094" in told(text), text
+    assert told("1227094 2270941") == []
+    assert told("sha256 9f3c41d0a227094be5517c0d9f3c41d0a227094be5517c0d") == []
 
 
 def test_no_file_of_the_home_holds_them_but_the_sealed_ones(place: Place) -> None:
