@@ -32,7 +32,7 @@ HEAD = 1 << 18  # bytes that the encoding is guessed from
 EXPANSION = 200  # bytes unpacked for each byte on disk
 FREE = 256 << 20  # bytes that any file may unpack to
 MOST_EXTENTS = 4096
-UNREADABLE = (OSError, EOFError, ValueError, ImportError, zlib.error, lzma.LZMAError, csv.Error)
+UNREADABLE = (OSError, EOFError, ValueError, OverflowError, ImportError, zlib.error, lzma.LZMAError, csv.Error)
 
 
 def kind_of(path: Path) -> str:
@@ -221,15 +221,38 @@ def table_records(path: Path) -> Iterator[dict[str, Any]]:
     """Rows of a table with a header; the separator is found in the header line; JSON in a cell is read."""
     csv.field_size_limit(1 << 30)
     with open_text(path) as f:
-        head = f.readline()
-        separator = separator_of(path, head)
-        for row in csv.DictReader(itertools.chain([head], f), delimiter=separator):
-            yield {str(k): cell(v) for k, v in row.items() if k is not None}
+        rows = table_rows(path, f)
+        names: list[str] = next(filter(None, rows), [])
+        for row in filter(None, rows):
+            yield {name: cell(text) for name, text in itertools.zip_longest(names, row[: len(names)])}
+
+
+def table_rows(path: Path, lines: Iterator[str]) -> Any:
+    """The `csv.reader` of a table's lines: cells of the header, then of the rows, none for a blank line or Excel's `sep=;`."""
+    first = [*itertools.islice(lines, 1)]
+    while first and not first[-1].strip() and (line := next(lines, "")):
+        first[-1:] = ["\n", line]
+    head = first[-1] if first else ""
+    if named := re.fullmatch(r"sep=(.)\s*", head):
+        first[-1] = "\n"
+    separator = named[1] if named else separator_of(path, head)
+    return csv.reader(itertools.chain(first, lines), delimiter=separator, quoting=quoting_of(path))
 
 
 def separator_of(path: Path, head: str) -> str:
     """What stands between the cells of a table whose header line is `head`."""
-    return "\t" if kind_of(path) == ".tsv" else max(",;\t|", key=head.count)
+    return "\t" if kind_of(path) == ".tsv" else max(",;\t|", key=re.sub(r'"[^"]*"', "", head).count)
+
+
+def quoting_of(path: Path) -> Any:
+    """None in a .tsv where a quote would take in whole lines, and each line has as many tabs as the header without it."""
+    if kind_of(path) != ".tsv":
+        return csv.QUOTE_MINIMAL
+    with open_text(path, "replace") as f:
+        lines = [line for line in [*io.StringIO(f.read(HEAD), newline="")][:-1] if line.strip()]
+    whole = len({line.count("\t") for line in lines}) < 2
+    taken_in = sum(1 for _ in csv.reader(lines, delimiter="\t")) < len(lines)
+    return csv.QUOTE_NONE if whole and taken_in else csv.QUOTE_MINIMAL
 
 
 def cell(text: Any, hook: Any = None) -> Any:
@@ -283,11 +306,25 @@ def batch_records(path: Path, batches: Iterator[Any]) -> Iterator[dict[str, Any]
             left -= batch.nbytes + batch.num_rows
             if left < 0:
                 raise ValueError(EXPANDS)
-            yield from batch.to_pylist()
+            yield from in_microseconds(batch).to_pylist()
     except MemoryError:
         raise
     except ArrowException as e:
         raise ValueError(str(e)) from e
+
+
+def in_microseconds(batch: Any) -> Any:
+    """An Arrow batch with times in nanoseconds as microseconds, the finest that Python's own know."""
+    from pyarrow import lib  # only where such a file is read
+
+    def finest(kind: Any) -> Any:
+        name = str(kind)
+        if name.startswith("timestamp[ns"):
+            return lib.timestamp("us", kind.tz)
+        return {"duration[ns]": lib.duration("us"), "time64[ns]": lib.time64("us")}.get(name, kind)
+
+    schema = lib.schema([field.with_type(finest(field.type)) for field in batch.schema])
+    return batch if schema == batch.schema else batch.cast(schema, safe=False)
 
 
 def text_records(path: Path) -> Iterator[dict[str, Any]]:

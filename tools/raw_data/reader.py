@@ -7,6 +7,7 @@ import csv
 import io
 import itertools
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -28,7 +29,7 @@ from tuneloop.core.records import (
     open_text,
     packing_of,
     records,
-    separator_of,
+    table_rows,
 )
 from tuneloop.tools.data_gate.records import json_kind as said
 from tuneloop.tools.raw_data.json_blocks import may_repeat_keys, stream_blocks
@@ -41,6 +42,7 @@ MOST = 512  # lines: short rows take more as values than as text
 SIZE = 1 << 18
 LONGEST = 64 << 20
 WIDE = ("utf-16", "utf-32")
+LINE = re.compile(rb"[^\r\n]*(?:\r\n?|\n)|[^\r\n]+")  # data scripts end lines at a lone carriage return, too
 
 OnBadLine = Callable[[int, str, bytes], None]
 
@@ -92,24 +94,25 @@ def line_blocks(path: Path, refused: OnBadLine, start: int = 0, stop: int = 0) -
     `start` and `stop` are bytes at which lines of a plain UTF-8 file begin; 0: all of it.
     A line beyond 64 MB is left out and told to `refused`; in its place is an empty one.
     """
-    number, size, lost, left = 1, 0, False, stop - start
+    number, taken, held, lost = 1, 0, 0, False
     lines: list[bytes] = []
     with open_utf8(path, start) as f:
         for line in iter(partial(f.readline, LONGEST), b""):
-            size += len(line)
+            taken += len(line)
+            pieces: Iterable[bytes] = (line,) if b"\r" not in line else (found[0] for found in LINE.finditer(line))
             if lost:  # what follows of a line that was too long
-                lost = not line.endswith(b"\n")
+                lost, pieces = not line.endswith(b"\n"), ()
             elif len(line) >= LONGEST and not line.endswith(b"\n"):
-                lost = True
+                lost, pieces = True, (b"\n",)
                 refused(number + len(lines), f"a line of more than {LONGEST >> 20} MB, which is not read", b"")
-                lines.append(b"\n")
-            else:
-                lines.append(line)
-            if size >= BLOCK or len(lines) >= MOST or size == left:
-                yield number, lines
-                number, left, size, lines = number + len(lines), left - size, 0, []
-                if left == 0:
-                    return
+            for piece in pieces:
+                lines.append(piece)
+                held += len(piece)
+                if held >= BLOCK or len(lines) == MOST:
+                    yield number, lines
+                    number, held, lines = number + len(lines), 0, []
+            if taken == stop - start:
+                break
     if lines:
         yield number, lines
 
@@ -280,9 +283,8 @@ class RawFile:
         lines = (
             self.decoded(number, line) for first, block in self.lines() for number, line in enumerate(block, first)
         )
-        head = next(lines, "")
-        reader = csv.reader(itertools.chain([head], lines), delimiter=separator_of(self.path, head))
-        names = next(reader, [])
+        reader = table_rows(self.path, lines)
+        names: list[str] = next(filter(None, reader), [])
         names = distinct(names) if self.every_value else names
         self.partial |= self.whole_only and len(set(names)) < len(names)
         while found := list(itertools.islice(self.cells(reader, names), BATCH)):
@@ -309,10 +311,15 @@ class RawFile:
             head = f.read(1 << 16).lstrip()
         if head[:1] == "[":
             yield from self.listed()
-        elif "\n" in head and type(parse_line(head.partition("\n")[0].encode("utf-8", "replace"))[0]) is dict:
+        elif self.many_lines(head):
             yield from self.objects()
         else:
             yield from self.whole()
+
+    def many_lines(self, head: str) -> bool:
+        """Whether the first line is an object and others follow."""
+        first, _, rest = head.partition("\n")
+        return bool(rest.strip()) and type(parse_line(first.encode("utf-8", "replace"))[0]) is dict
 
     def listed(self) -> Iterator[Batch]:
         """The values of a list, quickly in blocks; where those end early, value by value up to the fault."""

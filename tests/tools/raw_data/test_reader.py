@@ -199,7 +199,7 @@ def test_blocks_hold_every_line_once(tmp_path, texts, ended, size, most) -> None
         patch.setattr(lines_module, "MOST", most)
         found = list(lines_module.line_blocks(tmp_path / "a.jsonl", lambda *_: None))
     assert b"".join(line for _, lines in found for line in lines) == whole
-    assert all(line.count(b"\n") <= 1 for _, lines in found for line in lines)
+    assert [line for _, lines in found for line in lines] == whole.splitlines(keepends=True)
     assert [first for first, _ in found] == [1 + sum(len(lines) for _, lines in found[:i]) for i in range(len(found))]
     assert all(len(lines) <= most and sum(map(len, lines[:-1])) < size for _, lines in found)
 
@@ -228,6 +228,57 @@ def test_a_file_is_read_as_far_as_it_goes(tmp_path, name, content, rows, says) -
     found = sum(len(batch) for _, batch in file.batches())
     assert found == rows if rows is not None else 0 < found < 200_000
     assert file.read_error.startswith(says) if says else file.read_error == ""
+
+
+SAID = ['"Movie 10 was fine' if i == 10 else f"Movie {i} was fine" for i in range(40)]
+GLUE = "q\ta\n" + "".join(f"{said}\t{i}\n" for i, said in enumerate(SAID))
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "rows"),
+    [
+        ("a.json", '{"data": [{"q": 1}, {"q": 2}, {"q": 3}]}\n', [{"q": 1}, {"q": 2}, {"q": 3}]),
+        ("a.json", '{"q": ["a", "b"], "a": [1, 2]}\n', [{"q": "a", "a": 1}, {"q": "b", "a": 2}]),
+        ("a.json", '{"q": "a"}\n{"q": "b"}\n', [{"q": "a"}, {"q": "b"}]),
+        ("a.txt", "one\rtwo\r\nthree\r", [{"text": "one"}, {"text": "two"}, {"text": "three"}]),
+        ("a.jsonl", '{"q": 1}\r{"q": 2}\r\n{"q": 3}', [{"q": 1}, {"q": 2}, {"q": 3}]),
+        ("a.csv", "q,a\r1,2\r3,4\r", [{"q": "1", "a": "2"}, {"q": "3", "a": "4"}]),
+        ("a.csv", '"a, b, and c";answer\n1;2', [{"a, b, and c": "1", "answer": "2"}]),
+        ("a.csv", "sep=;\nq;a\n1,5;2", [{"q": "1,5", "a": "2"}]),
+        ("a.csv", "\n \nq,a\n\n1,2\n", [{"q": "1", "a": "2"}]),
+        ("a.csv", "\n\n", []),
+        ("a.tsv", GLUE, [{"q": said, "a": str(i)} for i, said in enumerate(SAID)]),
+        ("a.tsv", 'q\ta\n"two\nlines"\t1\n"a\ttab"\t2\n', [{"q": "two\nlines", "a": "1"}, {"q": "a\ttab", "a": "2"}]),
+    ],
+)  # fmt: skip
+def test_tools_and_scripts_read_the_same_rows(tmp_path, name, content, rows) -> None:
+    (tmp_path / name).write_text(content, newline="")
+    file = RawFile(tmp_path / name)
+    assert [row for _, batch in file.batches() for row in batch] == rows == [*records(tmp_path / name)]
+    assert (file.broken, file.read_error) == (0, "")
+
+
+def test_the_line_of_a_broken_row_is_counted_from_the_files_first(tmp_path) -> None:
+    (tmp_path / "a.csv").write_text("sep=;\nq;a\n1;2\n3\n")
+    file = RawFile(tmp_path / "a.csv")
+    assert [n for numbers, _ in file.batches() for n in numbers] == [3, 4]
+    assert [b.line for b in file.shown] == [4]
+
+
+def test_times_that_python_cannot_hold(tmp_path) -> None:
+    fine = pyarrow.table(
+        {
+            "t": pyarrow.array([1_500_000_001, None], pyarrow.timestamp("ns", "UTC")),
+            "d": pyarrow.array([1500, 3], pyarrow.duration("ns")),
+        }
+    )
+    pq.write_table(fine, tmp_path / "fine.parquet")
+    [first, second] = records(tmp_path / "fine.parquet")
+    assert (first["t"].microsecond, first["d"].microseconds, second["t"]) == (500_000, 1, None)
+    pq.write_table(pyarrow.table({"t": pyarrow.array([2**52], pyarrow.timestamp("ms"))}), tmp_path / "far.parquet")
+    file = RawFile(tmp_path / "far.parquet")
+    assert [*file.batches()] == []
+    assert file.read_error == "reading stopped after 0 rows: date value out of range"
 
 
 def test_names_say_the_kind() -> None:
