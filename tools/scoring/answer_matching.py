@@ -95,10 +95,15 @@ def plain_number(text: str) -> str | None:
     return "-" + value if digits.startswith("-") and value != "0" else value
 
 
+THOUSANDS = re.compile(r"(?<=\d)(?:\{,\}|\\[,;:! ]|[\u00a0\u2009\u202f'’])(?=\d{3}(?!\d))")
+DASH = re.compile(r"(?<![\w)\]}])(?<![\d)\]}]\s)[‐‑‒–﹣－](?=\.?\d)")  # a sign; not in "3–4"
+APART = re.compile(r"([=(:{#][^\S\n]*)-[^\S\n]+(?=\.?\d)")
+
+
 def unsigned(text: str) -> str:
-    """Without percent, currency and mathematics signs; the Unicode minus becomes ASCII, LaTeX's thousands signs commas."""
+    """Without percent, currency and mathematics signs; other minus signs become ASCII, signs between thousands commas."""
     text = text.replace("−", "-").replace("\\%", "").replace("\\$", "")
-    text = re.sub(r"(?<=\d)(?:\{,\}|\\[,;:!])(?=\d{3}(?!\d))", ",", text)
+    text = APART.sub(r"\1-", DASH.sub("-", THOUSANDS.sub(",", text)))
     return re.sub(r"[%$€£¥]", "", text).strip()
 
 
@@ -175,11 +180,14 @@ ANOTHER = re.compile(
 )
 SAID = re.compile(
     r"(?:(?i:\b(?:is|be|are|it['’]s|that['’]s|choose|chose|pick|select|letter|go with|but|so|thus|hence|therefore|say|probably))"
-    r"|[:：→选是为])[\s\"'“‘(*\[$（]*\Z"
+    r"|([:：])|[→选是为])[\s\"'“‘(*\[$（]*\Z"
 )
+EXPLAINED = re.compile(
+    r"[^\S\n]+(?!(?:because|since|as|for)\b)(?:[a-z]|[-–—(])"
+)  # "Note: D is a mammal" states nothing
 HELD = re.compile(r"[)\]*\"'’]*\s(?:is|seems|must be|has to be)\s(?:the\s|clearly\s)?(?:right|correct|best|true)\b")
 LABEL = re.compile(
-    r"(?m)(?:^[^\S\n]*[(*\[]*|(?i:option|choice|选项)\s?|[(\[*]{1,3})([A-Z])(?:[*]*[).:：,，\]]|[*\s]*$|(?<=\*.)\*|(?=\s(?:is|because|since)\b))"
+    r"(?m)(?:^[^\S\n]*[(*\[]*|(?i:option|choice|选项)\s?|[(\[*]{1,3})([A-Z])(?:[*]*[).:：,，\]]|\s[-–—](?=\s)|(?<![AI])\s\(|[*\s]*$|(?<=\*.)\*|(?=\s(?:is|because|since)\b))"
 )
 NARROW = {wide + i: ord(first) + i for wide, first in ((0xFF21, "A"), (0xFF41, "a")) for i in range(26)}
 
@@ -218,12 +226,18 @@ def said(text: str) -> str | None:
     """The letter said last to be the answer, else the only one that is a label."""
     letters = [match.span(1) for match in ALONE.finditer(text)]
     letters = [span for span in letters if not is_prose(text, *span) and not denied(text, *span)]
-    told = [(a, b) for a, b in letters if SAID.search(text[max(0, a - 20) : a]) or HELD.match(text, b)]
+    told = [(a, b) for a, b in letters if is_stated(text, a, b)]
     for span in reversed(told):
         if not opens_list(text, *span):
             return the_one(text, *span)
     labels = {the_one(text, *match.span(1)) for match in LABEL.finditer(text) if match.span(1) in letters}
     return labels.pop() if len(labels) == 1 else None
+
+
+def is_stated(text: str, start: int, end: int) -> bool:
+    """Whether the words before or after the letter say that it is the answer."""
+    before = SAID.search(text[max(0, start - 20) : start])
+    return (before is not None and not (before[1] and EXPLAINED.match(text, end))) or HELD.match(text, end) is not None
 
 
 def the_one(text: str, start: int, end: int) -> str | None:

@@ -37,6 +37,14 @@ BOXED = [
 ]
 
 CHOICES = [
+    ("B. Paris\n\nExplanation: A is the capital of Italy.", "B"),
+    ("B\n\nExplanation: C is only partially true.", "B"),
+    ("**B**\n\nWhy: D is a mammal.", "B"),
+    ("B: Paris\nNotes: A - Rome", "B"),
+    ("B – Paris", "B"),
+    ("B (Paris)", "B"),
+    ("A (great) story", None),
+    ("C) no\nSo: D because it is", "D"),
     ("B", "B"),
     ("(b)", "B"),
     ("Answer: B", "B"),
@@ -93,6 +101,14 @@ CHOICES = [
 ]
 
 NUMBERS = [
+    ("The total is 12\u202f500.", "12500"),
+    ("12\u00a0500 or 12'500", "12500"),
+    (r"12\ 500", "12500"),
+    ("The change is \u20135.", "-5"),
+    ("x = - 5", "-5"),
+    ("3\u20134", "4"),
+    ("3 \u2013 4", "4"),
+    ("these:\n- 5", "5"),
     ("56", "56"),
     ("3+4=7", "7"),
     ("5-3", "3"),

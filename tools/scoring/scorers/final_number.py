@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..answer_matching import box, number, plain_number, unsigned, without_thoughts
+from ..answer_matching import box, normal, number, plain_number, unsigned, without_thoughts
 
 READS = (
     r"the number in the last box, e.g. `\boxed{41}`, else after the last ####, else the last number of "
@@ -23,6 +23,10 @@ def final_number(reply: str) -> str | None:
     text = without_thoughts(reply)
     if text is None:
         return None
-    inside = number(box(text) or "")
-    behind = number(text.rpartition("####")[2].strip().partition("\n")[0]) if "####" in text else None
-    return inside or behind or number(text)
+    behind = text.rpartition("####")[2].strip().partition("\n")[0] if "####" in text else ""
+    return number_in(box(text) or "") or number_in(behind) or number(text)
+
+
+def number_in(text: str) -> str | None:
+    """The number that all of the text is, as in `- 5` and `12 500`, else its last one."""
+    return plain_number(normal(text)) or number(text)
