@@ -18,7 +18,7 @@ from tuneloop.tools.config.config_text import ConfigError
 from tuneloop.tools.evaluation.standalone.run_tools import ignore_progress
 from tuneloop.tools.training import methods
 from tuneloop.tools.training.grpo import grpo_curve
-from tuneloop.tools.training.metrics import finite_number, read_pulse, read_signs, recent_steps
+from tuneloop.tools.training.metrics import finite_number, read_pulse, read_signs, recent_steps, thinned
 from tuneloop.tools.training.result import log_points
 from tuneloop.tools.training.throughput import forecast_by_throughput
 from tuneloop.tools.training.tokens import experiment_tokens
@@ -86,13 +86,13 @@ class TrainingTools:
         """
         folder = self.scope.run_tools().experiment(experiment)
         if methods.by_grpo(folder):
-            curve = grpo_curve(folder)
-            return {"experiment": experiment, "points": curve[:: max(1, len(curve) // POINTS)]}
-        points = [p for p in log_points(folder.model) if "loss" in p or "eval_loss" in p]
-        thin = points[:: max(1, len(points) // POINTS)]
+            return {"experiment": experiment, "points": thinned(grpo_curve(folder), POINTS)}
+        points = log_points(folder.model)
+        evaluated = thinned([p for p in points if "eval_loss" in p], POINTS // 3)
+        losses = thinned([p for p in points if "loss" in p and "eval_loss" not in p], POINTS - len(evaluated))
         rows = [
             {"step": p["current_steps"], **{k: finite_number(p[k]) for k in ("loss", "eval_loss", "lr") if k in p}}
-            for p in thin
+            for p in sorted((*losses, *evaluated), key=lambda p: p["current_steps"])
         ]
         return {"experiment": experiment, "points": rows}
 

@@ -18,12 +18,14 @@ from tuneloop.core.errors import (
     RecipeError,
     ToolError,
 )
+from tuneloop.core.files import write_lines
 from tuneloop.core.job import Exit, JobStatus
 from tuneloop.core.layout import Home, RunFolder
 from tuneloop.core.run_spec import RunSpec
 from tuneloop.core.settings import Settings
 from tuneloop.mcp_servers.client import McpEvaluation, McpTraining, node_servers
 from tuneloop.mcp_servers.scope import Scope
+from tuneloop.mcp_servers.training import TrainingTools
 from tuneloop.tools.benchmark_items.resolve import resolve_benchmark
 from tuneloop.tools.jobs.run_tools import RunTools
 from tuneloop.tools.training import methods
@@ -86,6 +88,17 @@ def test_status_is_typed(scope: Scope, monkeypatch: pytest.MonkeyPatch) -> None:
     found = McpTraining(scope).status(1, "train", seconds_left=9.5)
     assert (found.state, found.exit, found.killed, found.findings) == ("over", end, True, ())
     assert McpEvaluation(scope).result(1).scores is None
+
+
+def test_a_loss_curve_is_short_and_keeps_evaluations_and_its_end(run: RunFolder, scope: Scope) -> None:
+    rows = [{"current_steps": step, "loss": 1 / step} for step in range(1, 241)]
+    rows += [{"current_steps": step, "eval_loss": 2 / step} for step in (60, 120, 180, 240)]
+    write_lines(run.experiment(1).model / "trainer_log.jsonl", rows)
+    points = TrainingTools(scope).loss_curve(1)["points"]
+    assert len(points) == 60
+    assert [p["step"] for p in points if "eval_loss" in p] == [60, 120, 180, 240]
+    assert points == sorted(points, key=lambda p: p["step"])
+    assert points[-1] == {"step": 240, "loss": 1 / 240, "eval_loss": 2 / 240}
 
 
 def test_server_in_another_process_gives_the_same_error(run: RunFolder, scope: Scope, tmp_path: Path) -> None:

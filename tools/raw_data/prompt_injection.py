@@ -6,6 +6,7 @@ a row is bounded by its tools, not by this. Orders wrapped in other words, or in
 
 from __future__ import annotations
 
+import json
 import re
 import unicodedata
 from collections.abc import Callable, Iterator
@@ -72,17 +73,19 @@ def unhide_text(text: str) -> str:
     return text
 
 
-def texts_in(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
-    """Every text inside a value with its path, names of fields too."""
+def texts_in(value: Any, path: str = "", *, numbers: bool = False) -> Iterator[tuple[str, str]]:
+    """Every text inside a value with its path, names of fields too; with `numbers` what JSON writes for numbers and truth, too."""
     if isinstance(value, str):
         yield path, value
     elif isinstance(value, dict):
         for name, inner in value.items():
             yield f"{path} (name)", str(name)
-            yield from texts_in(inner, f"{path}.{name}" if path else str(name))
+            yield from texts_in(inner, f"{path}.{name}" if path else str(name), numbers=numbers)
     elif isinstance(value, list | tuple):
         for i, inner in enumerate(value):
-            yield from texts_in(inner, f"{path}[{i}]")
+            yield from texts_in(inner, f"{path}[{i}]", numbers=numbers)
+    elif numbers and isinstance(value, int | float):
+        yield path, json.dumps(value)
 
 
 def instruction_of(row: Any) -> tuple[str, str] | None:

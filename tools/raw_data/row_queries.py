@@ -96,7 +96,7 @@ def search_rows(files: Files, text: str, column: str, offset: int, count: int) -
     wanted, found, number = text.casefold(), [], 0
     for where, row in rows_of(files):
         places = ((column, v) for v in values_at(row, column)) if column else row.items()
-        texts = (pair for path, value in places for pair in texts_in(value, path))
+        texts = (pair for path, value in places for pair in texts_in(value, path, numbers=True))
         hit = next(((path, held) for path, held in texts if wanted in held.casefold()), None)
         if hit is None:
             continue
@@ -135,7 +135,7 @@ def find_duplicates(files: Files, column: str, most: int = MOST_COMPARED) -> Dup
     near, places, repeated = DuplicateIndex(), [], 0
     for where, row in itertools.islice(stream, most):
         places.append(where)
-        texts = texts_in(values_at(row, column) if column else row)
+        texts = texts_in(values_at(row, column), numbers=True) if column else texts_in(row)
         text = "\n".join(t for path, t in texts if not path.endswith("(name)"))
         if column and not text.strip():
             continue

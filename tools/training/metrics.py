@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 import shutil
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from tuneloop.core.job import ALIVE, CLAIM, TICKET
 from tuneloop.core.layout import ExperimentFolder
@@ -25,6 +25,7 @@ SHORTEST_GRACE, LONGEST_GRACE = 30.0, 3600.0
 LARGEST_PULSE = 1 << 16  # bytes
 SLOWEST_DISK = 50 << 20  # bytes a second, while no save was seen
 SHOWN = 8
+T = TypeVar("T")
 
 
 def read_pulse(out: Path) -> dict[str, Any]:
@@ -132,6 +133,13 @@ def logged_steps(rows: list[dict[str, Any]]) -> tuple[LoggedStep, ...]:
         for row in rows
         if row.get("loss") is not None
     )
+
+
+def thinned(rows: Sequence[T], most: int) -> list[T]:
+    """At most so many of the rows, at even distances, first and last among them. `most`: 2 or more."""
+    if len(rows) <= most:
+        return list(rows)
+    return [rows[round(i * (len(rows) - 1) / (most - 1))] for i in range(most)]
 
 
 def recent_steps(found: tuple[LoggedStep, ...]) -> tuple[LossPoint, ...]:

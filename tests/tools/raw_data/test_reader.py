@@ -266,16 +266,13 @@ def test_the_line_of_a_broken_row_is_counted_from_the_files_first(tmp_path) -> N
 
 
 def test_times_that_python_cannot_hold(tmp_path) -> None:
-    fine = pyarrow.table(
-        {
-            "t": pyarrow.array([1_500_000_001, None], pyarrow.timestamp("ns", "UTC")),
-            "d": pyarrow.array([1500, 3], pyarrow.duration("ns")),
-        }
-    )
-    pq.write_table(fine, tmp_path / "fine.parquet")
+    arrow: Any = pyarrow
+    times = arrow.array([1_500_000_001, None], arrow.timestamp("ns", "UTC"))
+    took = arrow.array([1500, 3], arrow.duration("ns"))
+    pq.write_table(arrow.table({"t": times, "d": took}), tmp_path / "fine.parquet")
     [first, second] = records(tmp_path / "fine.parquet")
     assert (first["t"].microsecond, first["d"].microseconds, second["t"]) == (500_000, 1, None)
-    pq.write_table(pyarrow.table({"t": pyarrow.array([2**52], pyarrow.timestamp("ms"))}), tmp_path / "far.parquet")
+    pq.write_table(arrow.table({"t": arrow.array([2**52], arrow.timestamp("ms"))}), tmp_path / "far.parquet")
     file = RawFile(tmp_path / "far.parquet")
     assert [*file.batches()] == []
     assert file.read_error == "reading stopped after 0 rows: date value out of range"

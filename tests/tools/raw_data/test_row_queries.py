@@ -77,6 +77,17 @@ def test_repeats(files) -> None:
     assert find_duplicates(files, "q", most=2).whole is False
 
 
+def test_numbers_and_truth_are_values_too(tmp_path) -> None:
+    (tmp_path / "n.jsonl").write_text('{"id": 7, "ok": true}\n{"id": 7, "ok": false}\n{"id": 17.5, "in": [true]}\n')
+    files = {"n.jsonl": tmp_path / "n.jsonl"}
+    assert [(r.count, r.shared) for r in find_duplicates(files, "id").repeats] == [(2, "7")]
+    assert search_rows(files, "7", "id", 0, 5)[1] == 3
+    assert [(h.where, h.path) for h in search_rows(files, "TRUE", "", 0, 5)[0]] == [
+        ("n.jsonl:1", "ok"),
+        ("n.jsonl:3", "in[0]"),
+    ]
+
+
 def test_rows_nearly_alike_are_counted_beside_repeats(tmp_path) -> None:
     words = (
         "A farmer has 12 cows and buys 7 more cows at the market on Monday, then he walks slowly home with all of them"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
 import sys
@@ -17,7 +18,7 @@ from tuneloop.core.settings import Settings
 from tuneloop.sandboxes.jobs import launch, wait
 from tuneloop.tools.jobs.run_tools import RunTools
 from tuneloop.tools.runs.manifest import write_manifest
-from tuneloop.tools.training.metrics import evaluation_seconds, pulse_clock
+from tuneloop.tools.training.metrics import evaluation_seconds, pulse_clock, thinned
 
 
 def test_time_is_kept_for_the_longest_evaluation_wherever_it_was(tmp_path: Path) -> None:
@@ -66,3 +67,12 @@ def test_a_node_s_own_clock_is_not_compared_with_ours(tmp_path: Path, monkeypatc
     quiet, elapsed = pulse_clock(run_tools, folder, {**pulse, "at": time.monotonic(), "began": time.monotonic() - 9})
     assert quiet == pytest.approx(0, abs=1)
     assert elapsed == pytest.approx(9, abs=1)
+
+
+@pytest.mark.parametrize("count", [0, 1, 59, 60, 61, 119, 599])
+def test_a_curve_is_thinned_and_keeps_its_ends(count: int) -> None:
+    found = thinned(range(count), 60)
+    assert len(found) == min(count, 60) == len(set(found))
+    assert not count or (found[0], found[-1]) == (0, count - 1)
+    gaps = {b - a for a, b in itertools.pairwise(found)}
+    assert not gaps or max(gaps) - min(gaps) <= 1
