@@ -108,7 +108,8 @@ def read_limit(text: str) -> Bound:
     """`num_train_epochs<=3`, `lora_rank>=8` or `8<=lora_rank<=32`."""
     plain = text.replace("≤", "<=").replace("≥", ">=").replace(" ", "")
     match = re.fullmatch(rf"(?:({NUMBER})<=)?({NAME})(?:(<=|>=)({NUMBER}))?", plain)
-    if match is None or not (match[1] or match[3]) or (match[1] and match[3] == ">="):
+    ends_given = [float(end) for end in (match[1], match[4]) if end] if match else []
+    if match is None or not ends_given or not all(map(math.isfinite, ends_given)) or (match[1] and match[3] == ">="):
         raise ValueError(f"no bound in {text!r}")
     ends = {"<=": "at_most", ">=": "at_least"}
     given = {ends[match[3]]: float(match[4])} if match[3] else {}

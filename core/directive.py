@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Annotated, Literal
 
-from pydantic import ConfigDict, Field, TypeAdapter, model_validator
+from pydantic import ConfigDict, Field, FiniteFloat, TypeAdapter, model_validator
 
 from tuneloop.core.experiment import Value
 from tuneloop.core.frozen import Frozen
@@ -32,8 +32,8 @@ class Bound(Base):
 
     kind: Literal["bound"] = "bound"
     parameter: str
-    at_most: float | None = None
-    at_least: float | None = None
+    at_most: FiniteFloat | None = None
+    at_least: FiniteFloat | None = None
 
     @model_validator(mode="after")
     def has_ordered_ends(self) -> Bound:

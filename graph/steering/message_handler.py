@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from typing import NamedTuple
 
@@ -72,12 +73,23 @@ def handle(ctx: Context, message: str, text: str) -> Handled:
             append_row(ctx.run.conversation, Line(id=message, who="user", text=text))
         command, error = read(text)
         if command is not None:
-            outcome = carry_out(ctx, message, text, command)
+            outcome = attempt(ctx, message, text, command)
         elif ctx.settings.chat_model and not text.lstrip().startswith("/"):
             return Handled(acknowledge(ctx, message), pause=False, complete=False)
         else:
             outcome = not_a_command(text, error)
         return Handled(reply(ctx, message, text, outcome), outcome.pause)
+
+
+def attempt(ctx: Context, message: str, text: str, command: Command) -> Outcome:
+    """Carry a command out. One that cannot be is refused: left in the inbox it would stop every session."""
+    try:
+        return carry_out(ctx, message, text, command)
+    except InvalidRequestError:
+        raise
+    except (ArithmeticError, LookupError, TypeError, ValueError) as e:
+        logging.getLogger(__name__).exception("message %s: %s", message, text[:200])
+        return Outcome(f"{text.strip()[:80]!r} cannot be carried out: {type(e).__name__}: {e}", refused=True)
 
 
 def read(text: str) -> tuple[Command | None, InvalidRequestError | None]:

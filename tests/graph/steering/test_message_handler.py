@@ -15,6 +15,7 @@ from tuneloop.core.settings import Settings
 from tuneloop.graph.budget.limits import experiments_limit, is_finish_requested, seconds_limit
 from tuneloop.graph.context import Context
 from tuneloop.graph.state import State
+from tuneloop.graph.steering import message_handler
 from tuneloop.graph.steering.message_handler import handle, process_inbox
 from tuneloop.tools.runs.manifest import write_manifest
 from tuneloop.tools.runs.messages import put, waiting
@@ -90,6 +91,31 @@ def test_slip_in_the_name_keeps_the_arguments(ctx: Context) -> None:
     handle(ctx, "1", "limmit num_train_epochs<=3")
     handle(ctx, "2", "yes")
     assert [d.command for d in open_directives(ctx.run.directives)] == [Bound(parameter="num_train_epochs", at_most=3)]
+
+
+@pytest.mark.parametrize(
+    "text", ["limit num_train_epochs<=1e999", "limit -1e999<=lora_rank", "limit 1e999<=lora_rank<=3"]
+)
+def test_a_number_beyond_all_numbers_is_refused(ctx: Context, text: str) -> None:
+    handle(ctx, "0", "limit num_train_epochs<=3")
+    put(ctx.run.inbox, do="say", text=text)
+    process_inbox(ctx)
+    answer = read_conversation(ctx.run.conversation)[-1]
+    assert answer.refused and "no bound in" in answer.text
+    assert Bound(parameter="num_train_epochs", at_most=3) in [d.command for d in open_directives(ctx.run.directives)]
+    assert waiting(ctx.run.inbox) == []
+
+
+def test_a_command_that_breaks_is_answered_and_gone(ctx: Context, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise OverflowError("too large")
+
+    monkeypatch.setattr(message_handler, "carry_out", broken)
+    put(ctx.run.inbox, do="say", text="finish")
+    process_inbox(ctx)
+    answer = read_conversation(ctx.run.conversation)[-1]
+    assert answer.refused and "'finish' cannot be carried out: OverflowError: too large" in answer.text
+    assert waiting(ctx.run.inbox) == []
 
 
 def test_offer_counts_for_the_next_message_only(ctx: Context) -> None:
