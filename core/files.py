@@ -276,7 +276,10 @@ def append_line(path: Path, line: str) -> None:
             fcntl.flock(f, fcntl.LOCK_EX)
         size = f.seek(0, 2)
         torn = size > 0 and (f.seek(size - 1), f.read(1))[1] != b"\n"
-        f.write((b"\n" if torn else b"") + line.encode() + b"\n")
+        data = (b"\n" if torn else b"") + line.encode() + b"\n"
+        if f.write(data) != len(data):  # the disk is full: no part of a line stays
+            f.truncate(size)
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
 
 
 def digest(*parts: str | bytes) -> str:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import errno
+import io
 import os
 import signal
 import subprocess
@@ -104,6 +106,22 @@ def test_lines_of_several_threads_do_not_mix(tmp_path: Path) -> None:
     lines = file.read_text().splitlines()
     assert sorted(set(lines)) == [f'"{letter * 50_000}"' for letter in "abcd"]
     assert len(lines) == 200
+
+
+def test_a_full_disk_leaves_no_part_of_a_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "a.jsonl"
+    append_line(file, "1")
+    write = io.FileIO.write
+    monkeypatch.setattr(Path, "open", lambda path, mode, **_: Short(path, mode))
+
+    class Short(io.FileIO):
+        def write(self, data: bytes) -> int:  # type: ignore[override]
+            return write(self, data[:3])
+
+    with pytest.raises(OSError, match="No space left") as e:
+        append_line(file, "22222")
+    assert e.value.errno == errno.ENOSPC
+    assert file.read_bytes() == b"1\n"
 
 
 @pytest.mark.parametrize(
