@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import click
 from pydantic import TypeAdapter, ValidationError
 
@@ -30,7 +32,7 @@ SECONDS: TypeAdapter[float | None] = TypeAdapter(Seconds)
 )
 @click.option("--loop-n", type=click.IntRange(min=1), help="Experiments from there on.  [default: as RUN was given]")
 @click.option(
-    "--timeout", metavar="TIME", help="Time from there on: seconds, or 90m, 12h.  [default: as RUN was given]"
+    "--timeout", metavar="TIME", help="Time from there on: seconds, 90m, 12h or unlimited.  [default: as RUN was given]"
 )
 @click.option(
     "--after-test",
@@ -74,8 +76,10 @@ def command(
 
 
 def parse_time(text: str | None) -> float | None:
-    """Seconds. Raises InvalidRequestError."""
+    """Seconds, `inf` for no limit, None where nothing is given. Raises InvalidRequestError."""
+    if text is None:
+        return None
     try:
-        return SECONDS.validate_python(text)
+        return SECONDS.validate_python(text) or math.inf
     except ValidationError as e:
         raise InvalidRequestError(f"--timeout {text!r}: {e.errors()[0]['msg'].removeprefix('Value error, ')}") from e

@@ -25,7 +25,6 @@ from tuneloop.graph.steering.exchange import tell
 from tuneloop.tools.runs.journal import load_journal
 from tuneloop.tools.runs.manifest import find_run
 from tuneloop.tools.runs.messages import put
-from tuneloop.tools.runs.request import fresh_name
 from tuneloop.tools.runs.spec import build_spec
 
 GLANCE = 0.1  # seconds between looks for new events
@@ -165,14 +164,4 @@ def find_or_create_run(what: RunSpec | str, settings: Settings, name: str) -> Ru
     if isinstance(what, str):
         return find_run(settings.home, what)
     with _guard:
-        return create_run(build_spec({}, settings, what), settings, name or unused_name(what, settings))
-
-
-def unused_name(spec: RunSpec, settings: Settings) -> str:
-    """Name of a run: benchmark and time, and a number when several start in the same second."""
-    base, number = fresh_name(spec.benchmark), 1
-    name = base
-    while settings.home.run(name).root.exists():
-        number += 1
-        name = f"{base}-{number}"
-    return name
+        return create_run(build_spec({}, settings, what), settings, name)

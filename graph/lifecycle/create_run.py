@@ -11,6 +11,7 @@ from tuneloop.agents.policy.dataset_selection import DatasetSelection, select_da
 from tuneloop.core.catalog import Benchmark
 from tuneloop.core.errors import InvalidRequestError
 from tuneloop.core.layout import RunFolder
+from tuneloop.core.locks import exclusive
 from tuneloop.core.run_spec import AUTO, RunSpec
 from tuneloop.core.settings import Settings
 from tuneloop.sandboxes.choose import open_run_sandbox
@@ -23,7 +24,7 @@ from tuneloop.tools.jobs.node_files import open_nodes
 from tuneloop.tools.llm_proxy.access import data_access, missing, unpriced
 from tuneloop.tools.runs.manifest import read_spec, write_manifest
 from tuneloop.tools.runs.mirror import check_mirror
-from tuneloop.tools.runs.request import check_names, folder_name, fresh_name
+from tuneloop.tools.runs.request import check_names, folder_name, free_name, fresh_name
 from tuneloop.tools.runs.signature import check_signed
 from tuneloop.tools.scoring.llm_judge import find_judge
 
@@ -32,15 +33,27 @@ LEAST_DISK = 2 << 30
 
 def create_run_folder(spec: RunSpec, settings: Settings, name: str = "") -> RunFolder:
     """Make `runs/<id>/run.yaml`, or find it for the same spec. Raises InvalidRequestError in one line; nothing half-made stays."""
-    run = settings.home.run(folder_name(name) or fresh_name(spec.benchmark))
-    if run.spec.is_file():
-        if read_spec(run) != spec:
-            raise InvalidRequestError(f"run {run.id!r} exists with another spec; resume it, or choose another --run-id")
-        check_signed(run)
-        return run
+    given = folder_name(name)
+    if given and (found := find_same(settings.home.run(given), spec)):
+        return found
     check_spec(spec, settings)
     check_model_choice(spec, settings)
-    write_manifest(run, spec)
+    settings.home.runs.mkdir(parents=True, exist_ok=True)
+    with exclusive(settings.home.runs / ".create.lock"):  # another process may have been faster
+        run = settings.home.run(given or free_name(settings.home, fresh_name(spec.benchmark)))
+        if found := find_same(run, spec):
+            return found
+        write_manifest(run, spec)
+    return run
+
+
+def find_same(run: RunFolder, spec: RunSpec) -> RunFolder | None:
+    """The run, where it is there. Raises InvalidRequestError where it is another one of the name."""
+    if not run.spec.is_file():
+        return None
+    if read_spec(run) != spec:
+        raise InvalidRequestError(f"run {run.id!r} exists with another spec; resume it, or choose another --run-id")
+    check_signed(run)
     return run
 
 

@@ -39,6 +39,7 @@ from tuneloop.tools.jobs.gpu_share import check_gpus, check_training_devices
 from tuneloop.tools.runs.journal import load_journal
 from tuneloop.tools.runs.manifest import creating_version, newer_version_error, older_version_error, read_spec
 from tuneloop.tools.runs.messages import drop_pauses, waiting
+from tuneloop.tools.runs.request import check_run_name
 from tuneloop.tools.team.index import check_team_url
 
 # Nodes between two times that old checkpoints are dropped: the file stays below half a megabyte at any length of run.
@@ -59,6 +60,7 @@ class RunOutcome:
 
 def create_run(spec: RunSpec, settings: Settings, run_id: str | None = None) -> RunFolder:
     """A new run's folder. Raises InvalidRequestError in one line before anything costs."""
+    check_run_name(run_id or "")
     if run_id and settings.home.run(run_id).spec.exists():
         raise InvalidRequestError(
             f"run {run_id!r} exists; `tuneloop resume {run_id}` goes on with it, or choose another --run-id"

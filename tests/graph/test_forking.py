@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 from collections.abc import Callable
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from tuneloop.cli.fork import parse_time
 from tuneloop.cli.main import cli
 from tuneloop.core.directive import Bound, Directive, Extend, Finish, Lasting, Use
 from tuneloop.core.directive_log import append_row, read_directives
@@ -75,6 +77,21 @@ def test_it_has_what_it_stands_on_and_goes_on_after_it(home: Home, parent: RunFo
     assert (read_spec(again).loop_n, read_spec(again).timeout) == (9, spent + 60)
     assert made(home, parent, 8).id == "p-at-8-2"
     assert not list(home.runs.glob(".*"))
+
+
+def test_a_fork_of_a_fork_is_given_what_the_first_was_given(home: Home, parent: RunFolder) -> None:
+    first = fork_run(home, parent, 5, None, loop_n=1, timeout=600)
+    spent = 5 + 5 * 80
+    assert (read_spec(first).loop_n, read_spec(first).timeout) == (6, spent + 600)
+    second = fork_run(home, first, 5, None, loop_n=None, timeout=None)
+    assert (read_spec(second).loop_n, read_spec(second).timeout) == (6, spent + 600)
+    endless = fork_run(home, first, 5, None, loop_n=2, timeout=math.inf)
+    assert (read_spec(endless).loop_n, read_spec(endless).timeout) == (7, None)
+
+
+@pytest.mark.parametrize(("text", "seconds"), [(None, None), ("unlimited", math.inf), ("0", math.inf), ("90m", 5400)])
+def test_no_time_is_another_thing_than_no_limit(text: str | None, seconds: float | None) -> None:
+    assert parse_time(text) == seconds
 
 
 def test_trainings_with_further_seeds_are_not_carried_over(home: Home, parent: RunFolder) -> None:

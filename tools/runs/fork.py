@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 import stat
@@ -24,6 +25,7 @@ from tuneloop.tools.runs.evidence import check_evidence
 from tuneloop.tools.runs.journal import load_journal
 from tuneloop.tools.runs.manifest import read_spec, write_manifest
 from tuneloop.tools.runs.messages import put
+from tuneloop.tools.runs.request import check_run_name, free_name
 from tuneloop.tools.runs.signature import check_signed, write_signed_setup
 from tuneloop.tools.runs.spec import checked_spec
 
@@ -58,7 +60,9 @@ def fork_run(
     timeout: float | None,
     after_test: bool = False,
 ) -> RunFolder:
-    """A new run whole on disk, or none. `loop_n`, `timeout`: more experiments and seconds; None: as the parent was given.
+    """A new run whole on disk, or none.
+
+    `loop_n`, `timeout`: more experiments and seconds (`inf`: no limit); None: as the parent was given.
 
     `after_test`: the lineage may have opened its sealed test; then the new run's report claims nothing.
 
@@ -73,6 +77,7 @@ def fork_run(
             f"{who} has opened its sealed test: to go on knowing its result, add --after-test; the new run's "
             "report then claims nothing"
         )
+    check_run_name(name or "")
     run = home.run(name or free_name(home, f"{parent.id}-at-{at}"))
     if run.root.exists():
         raise InvalidRequestError(f"run {run.id!r} exists; choose another --run-id")
@@ -87,7 +92,7 @@ def fork_run(
             check_evidence(made, root)
         write_json(made.fork, Fork(run=parent.id, at=at, before=before).model_dump(mode="json"))
         copy_directives(parent, made)
-        write_manifest(made, fork_budget(read_spec(parent), made, journal, loop_n, timeout))
+        write_manifest(made, fork_budget(given_limits(parent), made, journal, loop_n, timeout))
         write_signed_setup(made, (part / "setup.json").read_text(encoding="utf-8"))
         fsync_tree(part)
         part.rename(run.root)
@@ -194,22 +199,36 @@ def copy_directives(parent: RunFolder, made: RunFolder) -> None:
 def fork_budget(spec: RunSpec, made: RunFolder, journal: Journal, loop_n: int | None, timeout: float | None) -> RunSpec:
     """What it stands on is paid: experiments and time are counted from there."""
     more, longer = loop_n or spec.loop_n, timeout or spec.timeout
-    prepared = made.baseline / "spent.json"
-    spent = read_field(prepared, "seconds", float) if prepared.is_file() else 0.0
-    spent += sum(e.seconds for e in journal.experiments)
     limits = {
         "loop_n": None if more is None else len(journal.experiments) + more,
-        "timeout": None if longer is None else spent + longer,
+        "timeout": None if longer in (None, math.inf) else seconds_until(made, journal) + longer,
     }
     return checked_spec({**spec.model_dump(), **limits})
+
+
+def given_limits(parent: RunFolder) -> RunSpec:
+    """The parent's spec with what it was given itself: without experiments and time of what it stands on."""
+    spec = read_spec(parent)
+    if not parent.fork.is_file():
+        return spec
+    at = read_fork(parent).at
+    before = seconds_until(parent, Journal(experiments=load_journal(parent).experiments[:at]))
+    return spec.model_copy(
+        update={
+            "loop_n": spec.loop_n and spec.loop_n - at,
+            "timeout": spec.timeout and spec.timeout - before,
+        }
+    )
+
+
+def seconds_until(run: RunFolder, journal: Journal) -> float:
+    """What the baseline and these experiments took."""
+    prepared = run.baseline / "spent.json"
+    return (read_field(prepared, "seconds", float) if prepared.is_file() else 0.0) + sum(
+        e.seconds for e in journal.experiments
+    )
 
 
 def read_fork(run: RunFolder) -> Fork:
     """What a fork stands on."""
     return read_model(run.fork, Fork)
-
-
-def free_name(home: Home, name: str) -> str:
-    """A run's name that is not taken."""
-    names = (name, *(f"{name}-{number}" for number in range(2, 1 << 16)))
-    return next(n for n in names if not home.run(n).root.exists())

@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict
 
 from tuneloop.core.catalog import Benchmark
-from tuneloop.core.errors import ToolError
+from tuneloop.core.errors import InvalidRequestError, ToolError
 from tuneloop.core.layout import Home
 from tuneloop.core.run_spec import AUTO, ApproveAt, OnStop, RunSpec
 from tuneloop.core.setting_values import is_storage_url
@@ -88,6 +88,20 @@ def check_names(spec: RunSpec, settings: Settings) -> list[Benchmark]:
 def folder_name(text: str) -> str:
     """A thread id as the name of a folder."""
     return re.sub(r"[^A-Za-z0-9._-]+", "-", text).strip("-.")[:80]
+
+
+def check_run_name(name: str) -> None:
+    """Raises InvalidRequestError for a name that no folder of a run has."""
+    if folder_name(name) != name:
+        raise InvalidRequestError(
+            f"run name {name[:100]!r}: right are up to 80 letters, digits, dots, `_` and `-`, as in {folder_name(name) or 'my-run'}"
+        )
+
+
+def free_name(home: Home, name: str) -> str:
+    """A run's name that is not taken."""
+    names = (name, *(f"{name}-{number}" for number in range(2, 1 << 16)))
+    return next(n for n in names if not home.run(n).root.exists())
 
 
 def fresh_name(benchmark: str) -> str:

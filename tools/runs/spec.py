@@ -78,6 +78,8 @@ def build_spec(given: Mapping[str, Any], settings: Settings, base: RunSpec | Non
         options.get("benchmark") == NO_BENCHMARK
     ):  # a run that is repeated without its benchmark compares nothing any more
         inherited = {name: value for name, value in inherited.items() if name not in COMPARING}
+    elif base and options.get("benchmark", base.benchmark) != base.benchmark:
+        inherited |= {"benchmark_description": None, "benchmark_limit": None}  # which are the other one's
     values = {**inherited, **options}
     for name in ("benchmark", "base_model"):
         if not isinstance(values.get(name), str | None):
@@ -134,7 +136,7 @@ def checked_spec(values: Mapping[str, Any]) -> RunSpec:
 def from_settings(settings: Settings, benchmark: str | None) -> dict[str, Any]:
     """What the environment asks for; its description belongs to its own benchmark, not to another one."""
     target = benchmark or target_benchmark(settings)
-    own = benchmark is None or benchmark == settings.target_benchmark or not settings.target_benchmark
+    own = benchmark is None or named_benchmark(settings) in (None, benchmark)
     return {
         "benchmark": target,
         "also": () if benchmark else benchmark_names(settings),

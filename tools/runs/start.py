@@ -13,7 +13,7 @@ from tuneloop.core.locks import exclusive, is_locked
 from tuneloop.core.run_lease import LOST, find_holder, machine_of
 from tuneloop.core.settings import Settings
 from tuneloop.sandboxes.detached import start_command_line, wait_accepted
-from tuneloop.tools.runs.request import RunRequest, fresh_name
+from tuneloop.tools.runs.request import RunRequest, check_run_name, fresh_name
 from tuneloop.tools.runs.spec import command_words, spec_from_options
 
 # Work on a run in the background: the command line, detached; it outlives who asked, and refuses as in a terminal.
@@ -37,9 +37,10 @@ def is_held_here(run: RunFolder) -> bool:
 
 
 def launch_detached(log: Path, words: tuple[str, ...], accepted: Callable[[], bool]) -> str:
-    """Start `tuneloop WORDS`, which writes to `log`, and wait until it has accepted; its refusal in one line, or ""."""
+    """Start `tuneloop WORDS` and wait until it has accepted; its refusal in one line, or "". `log`: a file of a run or batch."""
     begun = log.stat().st_size if log.exists() else 0
-    ended = start_command_line(*words, cwd=Path.cwd(), log=log)
+    home = {"FT_FILE_PATH": str(log.absolute().parents[2])}  # which need not be that of the environment
+    ended = start_command_line(*words, cwd=Path.cwd(), log=log, env=home)
     return refusal_line(log, begun) if wait_accepted(ended, accepted, ACCEPT_SECONDS) else ""
 
 
@@ -58,6 +59,7 @@ def start_run(home: Home, request: RunRequest) -> RunFolder:
 
     Raises ToolError with the command line's own refusal, or when the name is taken by a run that was asked otherwise.
     """
+    check_run_name(request.run_id)
     run = home.run(request.run_id)
     asked = request.model_dump(mode="json")
     home.runs.mkdir(parents=True, exist_ok=True)
@@ -82,6 +84,7 @@ def start_from_options(settings: Settings, options: Mapping[str, str]) -> RunFol
     Only what a spec can hold may be asked for: options of this machine's owner are not among it.
     """
     given = dict(options)
+    check_run_name(given.get("run_id", ""))
     run = settings.home.run(given.pop("run_id", "") or fresh_name(given.get("benchmark", "run").split(",")[0]))
     if run.spec.is_file():
         raise InvalidRequestError(f"run {run.id!r} exists; choose another run_id")

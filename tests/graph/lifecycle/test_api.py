@@ -12,6 +12,8 @@ import runpy
 import shutil
 import subprocess
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +24,10 @@ from tests.conftest import linked_home
 from tests.crash.world import write_task
 from tuneloop import InvalidRequestError, RunSpec, Settings, arun, astream, run, stream
 from tuneloop.agents.policy import parameter_map
-from tuneloop.graph.lifecycle.api import unused_name
+from tuneloop.graph.lifecycle import create_run
+from tuneloop.graph.lifecycle.drive import create_run as create_named_run
 from tuneloop.graph.state import State
+from tuneloop.tools.runs.manifest import read_spec
 
 ROOT = Path(__file__).parents[3]
 SPEC = RunSpec(benchmark="wordproblems", base_model="tiny", loop_n=1)
@@ -55,12 +59,40 @@ def test_the_graph_uses_the_settings_that_it_was_built_with(tmp_path: Path) -> N
         tuneloop.build_graph(mine).compile().invoke(State(run_id="none"))
 
 
-def test_names_of_one_second_differ(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tuneloop.graph.lifecycle.api.fresh_name", lambda spec: "b-1")
+def test_runs_that_are_made_at_once_are_two(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(create_run, "fresh_name", lambda spec: "b-1")
+    monkeypatch.setattr(create_run, "check_spec", lambda *_: time.sleep(0.2))
     settings = Settings(FT_FILE_PATH=tmp_path)
-    for wanted in ("b-1", "b-1-2", "b-1-3"):
-        assert unused_name(SPEC, settings) == wanted
-        settings.home.run(wanted).root.mkdir(parents=True)
+    specs = [SPEC.model_copy(update={"seed": seed}) for seed in (1, 2, 3)]
+    with ThreadPoolExecutor() as pool:
+        made = list(pool.map(lambda spec: create_run.create_run_folder(spec, settings), specs))
+    assert {run.id for run in made} == {"b-1", "b-1-2", "b-1-3"}
+    assert [read_spec(run) for run in made] == specs
+
+
+def test_a_name_is_given_to_one_of_those_who_ask_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(create_run, "check_spec", lambda *_: time.sleep(0.2))
+    settings = Settings(FT_FILE_PATH=tmp_path)
+
+    def make(seed: int) -> str:
+        try:
+            create_run.create_run_folder(SPEC.model_copy(update={"seed": seed}), settings, "mine")
+        except InvalidRequestError as e:
+            return str(e)
+        return f"seed {read_spec(settings.home.run('mine')).seed}"
+
+    with ThreadPoolExecutor() as pool:
+        first, second = sorted(pool.map(make, (1, 2)))
+    assert first == "run 'mine' exists with another spec; resume it, or choose another --run-id"
+    assert second == f"seed {read_spec(settings.home.run('mine')).seed}"
+
+
+@pytest.mark.parametrize("name", ["my run", ".hidden", "a/b", "x" * 81, "-"])
+def test_a_name_that_no_folder_has_is_refused(tmp_path: Path, name: str) -> None:
+    settings = Settings(FT_FILE_PATH=tmp_path)
+    with pytest.raises(InvalidRequestError, match="right are up to 80 letters"):
+        create_named_run(SPEC, settings, name)
+    assert not settings.home.runs.exists()
 
 
 async def test_a_finished_run_is_read_every_way(finished: Settings) -> None:

@@ -120,6 +120,17 @@ def test_a_description_stays_with_its_own_benchmark(bare: Path) -> None:
     assert build_spec({"benchmark": "gsm8k"}, settings).benchmark_description is None
     alone = settings_of(bare, "FT_BENCHMARK_DESCRIPTION=mine\nFT_BASE_MODEL=m\n")
     assert build_spec({"benchmark": "gsm8k"}, alone).benchmark_description == "mine"
+    listed = settings_of(bare, 'FT_BENCHMARK_DATASETS=["gsm8k"]\nFT_BENCHMARK_DESCRIPTION=of sums\nFT_BASE_MODEL=m\n')
+    assert build_spec({"benchmark": "gsm8k"}, listed).benchmark_description == "of sums"
+    assert build_spec({"benchmark": "aime25"}, listed).benchmark_description is None
+
+
+def test_what_belongs_to_a_benchmark_is_not_repeated_with_another(bare: Path) -> None:
+    base = RunSpec(benchmark="gsm8k", base_model="m", benchmark_description="sums", benchmark_limit=7, loop_n=3)
+    same = build_spec({"loop_n": 4}, Settings(), base)
+    assert (same.benchmark_description, same.benchmark_limit, same.loop_n) == ("sums", 7, 4)
+    other = build_spec({"benchmark": "aime25"}, Settings(), base)
+    assert (other.benchmark_description, other.benchmark_limit, other.loop_n) == (None, None, 3)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from tuneloop.tools.runs.start import LOG, resume_detached, resume_run, start_fr
 
 
 def test_a_refusal_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("FT_FILE_PATH", str(tmp_path))
+    monkeypatch.setenv("FT_FILE_PATH", str(tmp_path / "another"))  # the run's own home is meant
     run = Home(tmp_path).run("r1")
     run.root.mkdir(parents=True)
     run.spec.write_text('version: "99"\nformat: 99\n')
@@ -25,6 +25,7 @@ def test_a_refusal_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     ("options", "refusal"),
     [
         ({"benchmark": "nothing", "base_model": "tiny", "run_id": "r1"}, "nothing"),
+        ({"benchmark": "gsm8k", "base_model": "tiny", "run_id": "r 1"}, "right are up to 80 letters"),
         ({"benchmark": "gsm8k", "base_model": "tiny", "sandbox": "process", "run_id": "r1"}, "--sandbox 'process'"),
         ({"benchmark": "gsm8k", "base_model": "tiny", "allow_unsandboxed": "1", "run_id": "r1"}, "--allow-unsandboxed"),
         ({"benchmark": "gsm8k", "base_model": "tiny", "repeat": "r2", "run_id": "r1"}, "--repeat"),

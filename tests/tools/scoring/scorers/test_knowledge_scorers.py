@@ -27,6 +27,9 @@ def found(name: str, gold: str, reply: str) -> tuple[str | None, float]:
         ("-5", "it falls to -5", "-5"),
         ("5", "\\boxed{} and then 5", "5"),
         ("5", "<think>9</think> 5", "5"),
+        ("-5", r"\boxed{- 5}", "-5"),
+        ("-5", "so\n#### \u20135", "-5"),
+        ("12500", r"\boxed{12 500}", "12500"),
     ],
 )
 def test_the_final_number(gold: str, reply: str, parsed: str) -> None:
