@@ -242,6 +242,7 @@ def ends_after(spec: RunSpec) -> str:
         "USD": spec.max_cost,
         "tokens": spec.max_tokens,
         "GPU-hours": spec.max_gpu_hours,
+        "experiments in a row without a better one": spec.patience,
     }
     given = [f"{value} {name}" for name, value in limits.items() if value is not None]
     return ", or ".join(given) or "nothing: it goes on until tuneloop stop, or finish in tuneloop chat"

@@ -14,7 +14,7 @@ from tuneloop.graph.lifecycle.lock import hold_lock
 from tuneloop.tools.runs.mirror import pull_run
 from tuneloop.tools.runs.signature import is_signed
 
-EXAMPLES = """\\b
+EXAMPLES = """\b
 Examples:
   tuneloop pull my-run                  to look at it: report, status, watch
   tuneloop pull my-run --trust-folder   to go on with it: resume, chat, fork

@@ -9,7 +9,7 @@ from tuneloop.cli.terminal import progress_bar
 from tuneloop.core.settings import load_settings
 from tuneloop.tools.runs.mirror import push_run, storage_of
 
-EXAMPLES = """\\b
+EXAMPLES = """\b
 Examples:
   tuneloop push                                     the newest run, to TUNELOOP_STORAGE
   tuneloop push my-run --storage s3://lab/tuneloop

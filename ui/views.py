@@ -195,9 +195,9 @@ def experiment_page(home: Home, name: str, number: int, against: int | None) -> 
     """One experiment, its files beside those of another. Raises InvalidRequestError where there is none of the number."""
     run = find_run(home, name)
     folder, journal = run.experiment(number), load_journal(run)
-    if not folder.hypothesis.is_file():
-        raise InvalidRequestError(f"run {name!r} has no experiment {number}")
     one = next((found for found in journal.experiments if found.number == number), None)
+    if one is None and not folder.hypothesis.is_file():
+        raise InvalidRequestError(f"run {name!r} has no experiment {number}")
     idea = one.hypothesis if one else read_model(folder.hypothesis, Hypothesis)
     other = against if against is not None else idea.parent
     return {

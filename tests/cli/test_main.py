@@ -95,6 +95,7 @@ EVERY = dict(every_command())
 def test_every_help_has_examples_of_its_own(words: str) -> None:
     said = EVERY[words].epilog or ""
     assert [line for line in said.splitlines() if f"tuneloop {words}" in line], said
+    assert "\\" not in call(*words.split(), "--help").output
 
 
 @pytest.mark.parametrize("words", EVERY)

@@ -68,6 +68,7 @@ def test_a_dry_run_shows_everything_and_makes_nothing(home: Home) -> None:
     text = call(*asked, "--loop-n", "2", "--timeout", "1h").stdout
     for said in ("tiny", str(task), "2 experiments", "1 h", "24 sealed items", "llamafactory"):
         assert said in text, text
+    assert "2 experiments in a row without a better one" in call(*asked, "--patience", "2").stdout
     told = json.loads(call(*asked, "--json").stdout)
     needs: dict[str, Any] = {need["name"]: need["action"] for need in told["needs"]}
     assert needs["llamafactory"] == "build" and needs[str(task)] == "here"

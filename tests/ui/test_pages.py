@@ -54,6 +54,12 @@ def test_run_says_why_an_experiment_was_turned_down(page: TestClient) -> None:
     assert "num_train_epochs" in shown, "the conversation"
 
 
+def test_an_experiment_without_an_idea_can_be_looked_at(page: TestClient, home: Home) -> None:
+    home.run("done").experiment(1).hypothesis.unlink()
+    assert page.get("/runs/done/experiments/1").status_code == 200
+    assert page.get("/runs/done/experiments/99").status_code == 404
+
+
 def test_without_the_link_nothing_is_shown(home: Home) -> None:
     with stranger(home) as client:
         for path in (*PAGES, "/static/style.css", "/runs/done/events", "/nothing"):
