@@ -15,6 +15,7 @@ from tuneloop.tools.llm_proxy.model_request import ModelRequest
 from tuneloop.tools.llm_proxy.sse import DONE_EVENT, EventStream, TokenUsage
 from tuneloop.tools.llm_proxy.upstream import ANSWER_BYTES, Reply
 
+ANSWERS = {"choices", "data"}  # one of these holds what was asked for; data: embeddings
 Store = Callable[[Answer], Awaitable[None]]
 
 
@@ -46,17 +47,18 @@ async def discard(answer: Answer) -> None:
 
 
 async def relay_whole(request: ModelRequest, reply: Reply, reservation: Reservation, store: Store) -> bytes:
-    """The body of an unstreamed answer. Raises ApiError when it is no JSON."""
+    """The body of an unstreamed answer. Raises ApiError when it is none."""
     body = await reply.body()
     try:
         answer = json.loads(body)
     except (ValueError, RecursionError) as e:
         raise ApiError(502, "upstream_broken", "the model's endpoint answered something that is no JSON", 1) from e
+    if not isinstance(answer, dict) or answer.get("error") or not ANSWERS & answer.keys():
+        raise ApiError(502, "upstream_error", "the model's endpoint reported an error in the form of an answer", 1)
     usage = TokenUsage(request)
-    if isinstance(answer, dict):
-        usage.read(answer.get("usage"))
-        if not usage.reported:
-            usage.estimate(answer)
+    usage.read(answer.get("usage"))
+    if not usage.reported:
+        usage.estimate(answer)
     text = body.decode(errors="replace")
     await store(Answer(text, usage.tokens_in, usage.tokens_out, usage.reported))
     reservation.use(usage.tokens_in, usage.tokens_out, reported=usage.reported, cached=usage.cached)

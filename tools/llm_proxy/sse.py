@@ -23,10 +23,11 @@ class TokenUsage:
         """Take the `usage` object of an answer."""
         if not isinstance(usage, dict):
             return
-        counts = usage.get("prompt_tokens", 0), usage.get("completion_tokens", 0)
-        if all(isinstance(count, int) and count >= 0 for count in counts):
-            self.tokens_in, self.tokens_out = counts
-            self.cached, self.reported = cached_tokens(usage, counts[0]), True
+        told_in = usage.get("prompt_tokens", usage.get("input_tokens"))
+        told_out = usage.get("completion_tokens", usage.get("output_tokens", 0))  # embeddings say none
+        if isinstance(told_in, int) and isinstance(told_out, int) and min(told_in, told_out) >= 0:
+            self.tokens_in, self.tokens_out = told_in, told_out
+            self.cached, self.reported = cached_tokens(usage, told_in), True
 
     def estimate(self, answer: dict[str, Any]) -> None:
         """Add tokens by the length of the text in `answer`."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import resource
 import time
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import openai
@@ -62,6 +63,37 @@ def test_every_route(endpoint: JobEndpoint) -> None:
         assert client.get("/v1/chat/completions").status_code == 405
         assert client.get("/v1/files").status_code == 405
         assert client.head("/v1/models").status_code == 200
+
+
+def test_an_error_in_the_form_of_an_answer_is_one_and_is_not_kept(endpoint: JobEndpoint, provider: Provider) -> None:
+    odd = ({"error": {"code": 502, "message": "Provider returned error"}}, {"id": "x"}, ["no answer"])
+    for body in odd:
+        provider.next.append(partial(lambda body, h, _: send(h, 200, body), body))
+        found = endpoint.ask("hello", temperature=0)
+        assert (found.status_code, code(found)) == (502, "upstream_error"), body
+    assert endpoint.ask("hello", temperature=0).json()["choices"][0]["message"]["content"] == "echo hello"
+
+
+@pytest.mark.parametrize(
+    ("usage", "booked"),
+    [
+        ({"input_tokens": 70, "output_tokens": 30}, (70, 30, False)),
+        ({"prompt_tokens": 70}, (70, 0, False)),
+        ({"total_tokens": 100}, None),
+        ({"prompt_tokens": None, "completion_tokens": 5}, None),
+    ],
+)
+def test_tokens_are_read_under_either_name_and_estimated_without(
+    endpoint: JobEndpoint, provider: Provider, usage: dict[str, Any], booked: tuple[int, int, bool] | None
+) -> None:
+    body = {"choices": [{"message": {"content": "word " * 40}}], "usage": usage}
+    provider.next.append(lambda h, _: send(h, 200, body))
+    assert endpoint.ask("hello").status_code == 200
+    (entry,) = endpoint.ledger
+    if booked:
+        assert (entry.tokens_in, entry.tokens_out, entry.estimated) == booked
+    else:
+        assert entry.estimated and entry.tokens_out == 50
 
 
 def test_wrong_token(endpoint: JobEndpoint, provider: Provider) -> None:
