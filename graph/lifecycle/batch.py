@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from tuneloop.core.errors import InvalidRequestError
 from tuneloop.core.settings import Settings, load_settings
 from tuneloop.graph.lifecycle.create_run import check_spec
 from tuneloop.sandboxes.local import gpu_memory
@@ -61,6 +62,8 @@ def make_batch(
     tasks = tasks or Document(Path("tasks"), None, {})
     folder = BatchFolder(settings.home, folder_name(name or fresh_name(tasks.path.stem[:LONGEST_STEM])))
     found = read_batch(folder.id, tasks, scenarios, settings, lambda spec: check_spec(spec, settings), given or {})
+    if taken := [task.run_id for task in found if settings.home.run(task.run_id).spec.exists()]:
+        raise InvalidRequestError(f"run {taken[0]!r} exists and is not of batch {folder.id}: right is another name")
     gpus = gpu_memory()
     create_batch(folder, Batch(parallel=parallel or max(1, len(gpus)), tasks=found), Devices(gpus))
     return folder

@@ -187,6 +187,8 @@ class BatchDriver:
         if not is_readable(handle, 0):
             return True
         os.close(self.ended.pop(task.run_id))
+        if is_worked_on(run.root):  # another process went on with it
+            return True
         if not run.spec.is_file():
             self._give_up(task, pause_reason(run))
         return False
@@ -286,7 +288,7 @@ def retry_failed(driver: BatchDriver) -> None:
 def task_environment(task: BatchTask, gpus: tuple[int, ...], settings: Settings) -> dict[str, str]:
     """What a run's process gets beside our own environment: a key is not taken along to another endpoint than its own."""
     named = gpus or (task.gpus if isinstance(task.gpus, tuple) else ())
-    own = {"CUDA_VISIBLE_DEVICES": ",".join(map(str, named))} if named else {}
+    own = {"CUDA_VISIBLE_DEVICES": ",".join(map(str, named))} if named or task.gpus == 0 else {}
     if not task.port:
         return own
     return {**own, **endpoint_environment(settings, f"http://localhost:{task.port}/v1")}

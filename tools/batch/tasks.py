@@ -65,9 +65,11 @@ class BatchTask(BaseModel):
         """`"0,1"` are two numbers, 2 is a count."""
         if isinstance(given, str):
             parts = [part.strip() for part in given.split(",") if part.strip()]
-            if not all(part.isdigit() for part in parts):
-                raise ValueError('right is a count, e.g. 2, or numbers of GPUs, e.g. "0,1"')
+            if not all(part.isdigit() for part in parts) or len({*map(int, parts)}) < len(parts):
+                raise ValueError('right is a count, e.g. 2, or numbers of GPUs, each once, e.g. "0,1"')
             return tuple(map(int, parts))
+        if isinstance(given, int) and given < 0:
+            raise ValueError("right is a count from 0, which is the CPU alone")
         return given
 
     @field_validator("options")
@@ -264,6 +266,16 @@ def _known(given: Mapping[str, Any], known: Collection[str], document: Document,
             raise InvalidRequestError(f"{document.at(*place, name)}: no field {_quoted(name)}: {hint}")
 
 
+def resolved_options(spec: RunSpec, options: dict[str, Any]) -> dict[str, Any]:
+    """Names and folders as the spec has them: a batch may be resumed from another folder than paths are relative to."""
+    found: dict[str, Any] = {"benchmark": ",".join((spec.benchmark, *spec.also)), "base_model": spec.base_model}
+    if options.get("datasets"):
+        found["datasets"] = spec.datasets
+    if options.get("guards"):
+        found["guards"] = tuple(f"{guard.benchmark}:-{guard.points:g}" for guard in spec.guards)
+    return found
+
+
 def _task(
     batch_id: str,
     number: int,
@@ -296,7 +308,7 @@ def _task(
             benchmark=",".join(map(_short, spec.measured)),
             model=_short(spec.base_model),
             scenario=scenario,
-            options={"benchmark": ",".join(spec.measured), **{k: v for k, v in options.items() if k != "benchmark"}},
+            options={**options, **resolved_options(spec, options)},
             gpus=own.get("gpus", ()),
             device_memory=own.get("device_memory"),
             port=own.get("port"),

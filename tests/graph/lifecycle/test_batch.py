@@ -11,9 +11,11 @@ import tuneloop
 from tests.tools.batch.made import TASK, finished
 from tuneloop.core.errors import InvalidRequestError
 from tuneloop.core.files import read_json, write_json
+from tuneloop.core.run_spec import RunSpec
 from tuneloop.core.settings import Settings
 from tuneloop.graph.lifecycle.batch import make_batch
 from tuneloop.tools.batch.tasks import read_document
+from tuneloop.tools.runs.manifest import write_manifest
 
 
 def test_a_batch_that_is_there_goes_on_and_is_compared(tmp_path: Path) -> None:
@@ -49,6 +51,14 @@ def test_what_is_wrong_is_said_before_anything_is_made(tmp_path: Path, tasks: An
         tuneloop.run_batch(tasks, settings=Settings(FT_FILE_PATH=tmp_path / "home"))
     assert said in str(e.value)
     assert not (tmp_path / "home").exists()
+
+
+def test_a_run_of_somebody_else_is_not_taken_for_one_of_the_batch(tmp_path: Path) -> None:
+    settings = Settings(FT_FILE_PATH=tmp_path)
+    write_manifest(settings.home.run("mine-1-wordproblems-tiny"), RunSpec(benchmark="wordproblems", base_model="tiny"))
+    with pytest.raises(InvalidRequestError, match="run 'mine-1-wordproblems-tiny' exists and is not of batch mine"):
+        tuneloop.run_batch([TASK], settings=settings, name="mine")
+    assert not (tmp_path / "batches" / "mine" / "batch.json").exists()
 
 
 def test_names_leave_room_for_those_of_the_runs(tmp_path: Path) -> None:

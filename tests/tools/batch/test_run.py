@@ -125,10 +125,24 @@ def test_run_that_is_starting_is_paused_when_it_holds_its_lock(tmp_path: Path) -
     os.close(alive)
 
 
+def test_a_run_that_another_process_goes_on_with_is_at_work(tmp_path: Path) -> None:
+    folder = made(tmp_path, task("r1"))
+    run = Home(tmp_path).run("r1")
+    run.root.mkdir(parents=True)
+    ended, alive = os.pipe()
+    os.close(alive)  # the process that the batch has started is over
+    with open_batch(folder, Devices({}), Settings()) as driver, exclusive(run.lock):
+        driver.ended["r1"] = ended
+        assert [one.state for one in driver.step()] == ["running"]
+        assert [one.state for one in driver.step()] == ["running"]
+        assert driver.tried.started == {}
+
+
 def test_environment_of_a_run() -> None:
     assert task_environment(task("a", gpus=(2, 3)), (), Settings()) == {"CUDA_VISIBLE_DEVICES": "2,3"}
     assert task_environment(task("a"), (1,), Settings()) == {"CUDA_VISIBLE_DEVICES": "1"}
     assert task_environment(task("a"), (), Settings()) == {}
+    assert task_environment(task("a", gpus=0), (), Settings()) == {"CUDA_VISIBLE_DEVICES": ""}
 
 
 KEYS: dict[str, Any] = {"OPENAI_API_KEY": "of-another", "FT_JUDGE_API_KEY": "judges", "TUNELOOP_EVAL_API_KEY": "evals"}

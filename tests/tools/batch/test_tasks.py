@@ -69,6 +69,19 @@ scenarios:
     assert BatchTask.model_validate_json(found[0].model_dump_json()).words == found[0].words
 
 
+def test_folders_are_named_so_that_the_batch_can_go_on_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for folder in ("mine", "data"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "rows.jsonl").write_text('{"q": "a", "a": "b"}\n')
+    (found,) = read(tmp_path, "tasks:\n- {model: ./mine, benchmark: gsm8k, dataset: ./data}\n")
+    assert found.options["base_model"] == str(tmp_path / "mine")
+    assert found.options["datasets"] == (str(tmp_path / "data"),)
+    assert f"--dataset={tmp_path / 'data'}" in found.words
+
+
 def test_several_benchmarks_of_a_task_are_a_list(tmp_path: Path) -> None:
     (found,) = read(tmp_path, "tasks:\n- {model: tiny, benchmark: [wordproblems, gsm8k]}\n")
     assert found.options["benchmark"] == "wordproblems,gsm8k"
@@ -85,6 +98,8 @@ def test_several_benchmarks_of_a_task_are_a_list(tmp_path: Path) -> None:
         ("tasks:\n- model: tiny\n  benchmark: nothing\n", "tasks.yaml, line 2: benchmark 'nothing'"),
         ("tasks:\n- model: tiny\n  benchmark: gsm8k\n  timeout: soon\n", "tasks.yaml, line 2: --timeout 'soon'"),
         ("tasks:\n- model: tiny\n  benchmark: gsm8k\n  gpus: one\n", "tasks.yaml, line 4: gpus: right is a count"),
+        ("tasks:\n- model: tiny\n  benchmark: gsm8k\n  gpus: -1\n", "tasks.yaml, line 4: gpus: right is a count from 0"),
+        ("tasks:\n- model: tiny\n  benchmark: gsm8k\n  gpus: '0,0'\n", "line 4: gpus: right is a count, e.g. 2, or"),
         ("tasks:\n- model: tiny\n  benchmark: gsm8k\n  device_memory: big\n", "tasks.yaml, line 4: device_memory"),
         ("tasks:\n- model: tiny\n  benchmark: gsm8k\n  approve: plan\n", "line 4: approve: a batch asks nobody"),
         ("tasks:\n- model: tiny\n  model: tiny\n", "tasks.yaml, line 3: 'model' stands there twice"),
