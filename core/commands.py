@@ -182,11 +182,16 @@ def read_revoke(text: str) -> Revoke:
     return Revoke(ids=tuple(re.findall(r"\d+", text)))
 
 
+DOUBTS = "but|if|only|except|unless|wait|not|no|hold|how|what|why|when|after|later|until"
+
+
 def read_reply(yes: bool, text: str) -> Reply:
-    """An optional reason. A yes with a condition is refused."""
+    """An optional reason. A yes with a condition or a doubt is refused, and a no that may be a yes."""
     reason = text.lstrip(" ,.:-")
-    if yes and re.match(r"(?:but|if|only|except|unless)\b", reason, re.IGNORECASE):
-        raise ValueError("a yes under a condition is no answer")
+    if yes and ("?" in reason or re.match(rf"(?:{DOUBTS})\b", reason, re.IGNORECASE)):
+        raise ValueError("a yes under a condition or with a question is no answer")
+    if not yes and re.match(r"(?:problem|worries|objection)s?\b", reason, re.IGNORECASE):
+        raise ValueError("it is not clear whether that is a yes or a no")
     return Reply(yes=yes, reason=reason)
 
 

@@ -18,7 +18,7 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from tuneloop.core.commands import find_command
-from tuneloop.core.directive import NewRun
+from tuneloop.core.directive import NewRun, Pause, Resume
 from tuneloop.core.errors import InfrastructureError, InvalidRequestError, ToolError
 from tuneloop.core.formatting import format_duration, format_size
 from tuneloop.core.layout import RunFolder
@@ -183,12 +183,13 @@ class Pages:
         """What is said at once; "" where the page of the run shows it."""
         if not text or len(text) > LONGEST_BODY // 4:
             raise InvalidRequestError("a command is a line of text, e.g. `limit num_train_epochs<=3`; `help` lists all")
-        if text == "pause":
+        command = find_command(text)
+        if isinstance(command, Pause):
             return str(messages.stop(run, self.settings)["note"])
-        if text == "resume":
+        if isinstance(command, Resume):
             start.resume_run(self.home, run)
             return ""
-        if isinstance(find_command(text), NewRun):
+        if isinstance(command, NewRun):
             raise InvalidRequestError("a run cannot start another run; right is the page Start a run")
         check_signed(run)
         answered = await_answer(run, self.settings, messages.say(run, text), ANSWER_SECONDS)

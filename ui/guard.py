@@ -11,9 +11,9 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from tuneloop.core.files import digest
 from tuneloop.mcp_servers.middleware import constant_time_equal, own_pages_only
 
-COOKIE = "tuneloop"
 LOGIN = "/login"
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
@@ -33,6 +33,11 @@ def guards(token: str, hosts: tuple[str, ...]) -> list[Middleware]:
         *own_pages_only(hosts),
         Middleware(SessionGuard, token=token),
     ]
+
+
+def cookie_name(token: str) -> str:
+    """Of the page that the token opens: browsers keep the cookies of all ports of a host together."""
+    return f"tuneloop-{digest(token)[:8]}"
 
 
 class SafeHeaders:
@@ -62,6 +67,7 @@ class SessionGuard:
 
     def __init__(self, app: ASGIApp, token: str) -> None:
         self.app, self.token, self.session = app, token, secrets.token_urlsafe(32)
+        self.cookie = cookie_name(token)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request."""
@@ -77,9 +83,9 @@ class SessionGuard:
                     "This link is of another start of tuneloop ui: take the one it printed last.", 401
                 )
             entered = RedirectResponse("/", 303)
-            entered.set_cookie(COOKIE, self.session, httponly=True, samesite="strict")
+            entered.set_cookie(self.cookie, self.session, httponly=True, samesite="strict")
             return entered
-        if not constant_time_equal(request.cookies.get(COOKIE, ""), self.session):
+        if not constant_time_equal(request.cookies.get(self.cookie, ""), self.session):
             return PlainTextResponse("Open the link that tuneloop ui printed when it started.", 401)
         if request.method not in ("GET", "HEAD") and "origin" not in request.headers:
             return PlainTextResponse("Only the page itself may send this.", 403)

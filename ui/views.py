@@ -123,7 +123,10 @@ def approval_page(home: Home, name: str) -> dict[str, Any]:
     asked = open_question(run)
     if asked is None or asked.at == "stop":
         raise InvalidRequestError(f"run {name!r} asks about no recipe now")
-    texts = editable_texts(run.experiment(asked.experiment))
+    folder = run.experiment(asked.experiment)
+    for file in (folder.hypothesis, folder.script, folder.config):
+        check_inside(run.root, file)
+    texts = editable_texts(folder)
     return {"run": run.id, "number": asked.experiment, "key": asked.key, "texts": texts, "refused": ""}
 
 

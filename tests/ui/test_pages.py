@@ -25,7 +25,7 @@ from tuneloop.graph.lifecycle.lock import hold_lock
 from tuneloop.tools.runs.approvals import find_decision, write_question
 from tuneloop.ui import app, views
 from tuneloop.ui.app import changes
-from tuneloop.ui.guard import COOKIE
+from tuneloop.ui.guard import cookie_name
 from tuneloop.ui.views import NODES
 
 OWN = {"Origin": BASE}
@@ -66,7 +66,7 @@ def test_without_the_link_nothing_is_shown(home: Home) -> None:
             assert client.get(path).status_code == 401
         for token in ("", "wrong", TOKEN + "x"):
             assert client.get("/login", params={"token": token}).status_code == 401
-        client.cookies.set(COOKIE, TOKEN)
+        client.cookies.set(cookie_name(TOKEN), TOKEN)
         assert client.get("/").status_code == 401, "the link's secret is not the cookie's"
         assert client.post("/runs/open/say", data={"text": "finish"}, headers=OWN).status_code == 401
 
@@ -297,6 +297,18 @@ def test_no_path_leaves_the_run(page: TestClient, home: Home, path: str) -> None
     shown = page.get(path)
     assert shown.status_code == 404, shown.text
     assert "canary-4711" not in shown.text
+
+
+@pytest.mark.parametrize("name", ["process_data.py", "train.yaml", "hypothesis.json"])
+def test_linked_file_of_a_received_run_is_not_offered_for_change(page: TestClient, home: Home, name: str) -> None:
+    ask_about(home, "carry out?")
+    outside = home.root / "outside.txt"
+    outside.write_text('{"statement": "canary-4711"}')
+    file = home.run("open").experiment(3).root / name
+    file.unlink()
+    file.symlink_to(outside)
+    shown = page.get("/runs/open/approve")
+    assert shown.status_code == 404 and "canary-4711" not in shown.text
 
 
 @pytest.mark.parametrize("linked", ["answers", "jobs/linked.1", "report", "process_data.py"])
