@@ -225,13 +225,18 @@ def planned_steps(config: Mapping[str, Any], rows: int) -> int:
     steps = int(config.get("max_steps") or -1)
     if steps > 0:
         return steps
-    rows = min(rows, config.get("max_samples") or rows)
-    rows -= held_out_rows(config, rows)
+    rows = trained_rows(config, rows)
     batch = int(config.get("per_device_train_batch_size") or 8)
     batches = rows // batch if config.get("dataloader_drop_last") else math.ceil(rows / batch)
     each = max(1, math.ceil(batches / int(config.get("gradient_accumulation_steps") or 1)))
     epochs = config.get("num_train_epochs")
     return math.ceil((3.0 if epochs is None else epochs) * each)
+
+
+def trained_rows(config: Mapping[str, Any], rows: int) -> int:
+    """Rows of so many that are trained on."""
+    rows = min(rows, config.get("max_samples") or rows)
+    return rows - held_out_rows(config, rows)
 
 
 def held_out_rows(config: Mapping[str, Any], rows: int) -> int:

@@ -35,7 +35,8 @@ def check_model_support(s: ConfigContext) -> Iterator[KeyProblem]:
                 return
     if s.model.vocab < s.model.token_count and not s.set("resize_vocab"):
         sizes = f"vocab_size is {s.model.vocab} and the tokenizer has {s.model.token_count} tokens"
-        yield "error", MODEL, f"{sizes}: the last ones have no row in the embedding; add resize_vocab: true"
+        cure = "write finetuning_type: full and" if s.in_run and s.method != "full" else "add"
+        yield "error", MODEL, f"{sizes}: the last ones have no row in the embedding; {cure} resize_vocab: true"
 
 
 @lru_cache(maxsize=4)

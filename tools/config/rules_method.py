@@ -40,6 +40,14 @@ RULES: tuple[ConfigRule, ...] = (
         lambda s: s.set("quantization_bit") and s.set("resize_vocab"),
         "cannot resize a quantized model: leave one of them out",
     ),
+    *(
+        ConfigRule(
+            key,
+            lambda s, key=key: s.in_run and s.method != "full" and s.set(key),  # type: ignore[misc]
+            "gives the embedding new rows, and an adapter is evaluated on the model without them; leave it out",
+        )
+        for key in ("resize_vocab", "add_tokens", "add_special_tokens")
+    ),
     ConfigRule(
         "use_dora",
         lambda s: s.set("use_dora") and s.set("quantization_bit") and s.get("quantization_method") != "bnb",

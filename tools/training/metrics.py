@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
+from tuneloop.core.files import read_field
 from tuneloop.core.job import ALIVE, CLAIM, TICKET
 from tuneloop.core.layout import ExperimentFolder
 from tuneloop.core.protocols import LossPoint
@@ -61,6 +62,7 @@ def read_signs(run_tools: RunTools, folder: ExperimentFolder, seconds_left: floa
         of=pulse.get("of", 0),
         quiet=quiet,
         step_seconds=pulse.get("step_seconds"),
+        expected=read_field(folder.forecast, "seconds_per_step", float) if folder.forecast.is_file() else 0.0,
         longest=pulse.get("longest", 0.0),
         save_seconds=pulse.get("save_seconds", 0.0),
         save_bytes=pulse.get("saved_bytes", 0),
@@ -81,14 +83,17 @@ def pulse_clock(run_tools: RunTools, folder: ExperimentFolder, pulse: Mapping[st
     if not pulse:
         return None, 0.0
     if job is None or not (job / TICKET).is_file():
+        asked, told = job and job / "command.json", folder.model / "pulse.json"
+        if asked and asked.is_file() and told.is_file() and told.stat().st_mtime < asked.stat().st_mtime:
+            return None, 0.0  # the last one of an earlier attempt
         now = time.monotonic()
         return now - pulse["at"], now - pulse["began"]
     try:
-        told, claimed = (folder.model / "pulse.json").stat().st_mtime, (job / CLAIM).stat().st_mtime
-        quiet = max(0.0, (job / ALIVE).stat().st_mtime - told)
+        pulsed, claimed = (folder.model / "pulse.json").stat().st_mtime, (job / CLAIM).stat().st_mtime
+        quiet = max(0.0, (job / ALIVE).stat().st_mtime - pulsed)
     except FileNotFoundError:  # it waits for a node, or has just ended
         return None, 0.0
-    return (None, 0.0) if told < claimed else (quiet, pulse["at"] - pulse["began"] + quiet)
+    return (None, 0.0) if pulsed < claimed else (quiet, pulse["at"] - pulse["began"] + quiet)
 
 
 def training_seconds_left(run_tools: RunTools, elapsed: float, seconds_left: float | None) -> float | None:

@@ -34,7 +34,8 @@ class LoggedStep:
 class MonitorSigns:
     """Everything that is known of a training at one moment; bytes and seconds, None: not known, or no limit.
 
-    `quiet`: seconds since it last gave a sign of life. `left`: until it has to be over, `reserve` of them for saving.
+    `quiet`: seconds since it last gave a sign of life. `expected`: seconds of a step by the smoke run. `left`: until it has to
+    be over, `reserve` of them for saving.
     """
 
     points: tuple[LoggedStep, ...] = ()
@@ -42,6 +43,7 @@ class MonitorSigns:
     of: int = 0
     quiet: float | None = None
     step_seconds: float | None = None
+    expected: float = 0.0
     longest: float = 0.0
     save_seconds: float = 0.0
     save_bytes: int = 0
@@ -205,7 +207,7 @@ def check_stall(signs: MonitorSigns) -> TrainingFinding | None:
     """No sign of life for many times the usual, and for minutes."""
     if signs.quiet is None or signs.step >= signs.of:
         return None
-    usual = max(STALL_STEPS * (signs.step_seconds or 0.0), 5 * signs.longest, 5 * signs.save_seconds)
+    usual = max(STALL_STEPS * (signs.step_seconds or signs.expected), 5 * signs.longest, 5 * signs.save_seconds)
     limit = max(STALL_SECONDS, usual)
     if signs.quiet <= limit:
         return None

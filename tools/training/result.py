@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 from collections.abc import Mapping, Sequence
@@ -15,6 +16,7 @@ from tuneloop.core.job import JobStatus
 from tuneloop.core.layout import ExperimentFolder
 from tuneloop.core.untrusted import is_plain_number, numeric_fields, read_bytes, read_numeric_rows
 from tuneloop.tools.config.config_text import engine_config
+from tuneloop.tools.config.finalize import trained_rows
 from tuneloop.tools.jobs.run_tools import RunTools
 
 STATE = "trainer_state.json"
@@ -45,7 +47,8 @@ def verify_training(folder: ExperimentFolder, run_tools: RunTools, stopped: Earl
     """The training in `model/`, whole or stopped before its end. Raises RecipeError saying what is wrong."""
     config = engine_config(folder, "train").values
     spent = training_cost(folder, run_tools)
-    found = verify_state(folder.model, config, len(read_json(folder.data / "data.json")), spent.seconds, stopped)
+    rows = trained_rows(config, len(read_json(folder.data / "data.json")))
+    found = verify_state(folder.model, config, rows, spent.seconds, stopped)
     forecast = read_model(folder.forecast, Forecast) if folder.forecast.is_file() else None
     return found.model_copy(update={"spent": spent, "forecast": forecast})
 
@@ -92,7 +95,10 @@ def verify_state(
     norms = [float(row["grad_norm"]) for row in history if "grad_norm" in row]
     if not losses:
         raise RecipeError("training logged no loss: logging_steps is larger than the number of steps", culprit="config")
-    if not all(map(math.isfinite, [*losses, *norms])) or 0.0 in losses:
+    lost = any(
+        not (math.isfinite(a) or math.isfinite(b)) for a, b in itertools.pairwise(norms)
+    )  # one is a step left out
+    if not all(map(math.isfinite, losses)) or 0.0 in losses or lost:
         raise RecipeError("the loss became NaN, infinite or exactly 0: the learning rate is too high", culprit="config")
     if not any(p for pattern in WEIGHTS for p in out.glob(pattern)):
         raise RecipeError("training left no weights in safetensors form", culprit="config")

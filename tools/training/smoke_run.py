@@ -15,7 +15,7 @@ from tuneloop.core.layout import ExperimentFolder
 from tuneloop.core.untrusted import read_untrusted_json
 from tuneloop.tools.config.config_text import engine_config, train_config
 from tuneloop.tools.config.context import ConfigContext
-from tuneloop.tools.config.finalize import agent_values, held_out_rows, planned_steps, write_dataset_info
+from tuneloop.tools.config.finalize import agent_values, held_out_rows, planned_steps, trained_rows, write_dataset_info
 from tuneloop.tools.config.memory import checkpoint_bytes, recipe_key, saved_model_bytes, training_bytes
 from tuneloop.tools.config.model_card import load_tokenizer
 from tuneloop.tools.training.forecast import FORWARD, FORWARD_FROZEN, Plan, logged_every, make_forecast
@@ -29,6 +29,12 @@ def write_smoke_run_data(folder: ExperimentFolder, tokenizer: Path) -> int:
     """Write `work/smoke_run_data/`: the rows of each step, then all rows or READ of them; returns the steps."""
     values = train_config(folder).values
     rows: list[dict[str, str]] = read_json(folder.data / "data.json")[: values.get("max_samples")]
+    if trained_rows(values, len(rows)) < 1:
+        raise RecipeError(
+            f"train.yaml val_size: holds out {values['val_size']} of {len(rows)} rows, none is left to train on; "
+            "write a share such as 0.1",
+            culprit="config",
+        )
     batch = step_rows(values)
     steps = smoke_run_steps(planned_steps(values, len(rows)))
     picked = smoke_run_rows(row_lengths(rows, NEAR * batch, tokenizer), batch, steps)
@@ -97,9 +103,10 @@ def training_plan(case: ConfigContext, rows: int, smoke_steps: int, told: int) -
     values = agent_values(case.config.values)
     rows = min(rows, values.get("max_samples") or rows)
     written = smoke_steps * step_rows(values) + min(MAX_ROWS_READ, rows)
-    kept = round(rows * told / written) if told else rows  # packing makes fewer of them
-    steps, held = planned_steps(values, kept), held_out_rows(values, kept)
-    epochs = steps / max(1, math.ceil((kept - held) / step_rows(values)))
+    shrink = told / written if told else 1.0  # packing makes fewer rows of them, once some are held out
+    kept, held = (round(count * shrink) for count in (trained_rows(values, rows), held_out_rows(values, rows)))
+    steps = planned_steps({**values, "val_size": 0}, kept)
+    epochs = steps / max(1, math.ceil(kept / step_rows(values)))
     within = event_count(values, "eval", steps, math.ceil(epochs)) if held else 0
     adapter = case.method in ("lora", "oft", "freeze")
     return Plan(
@@ -127,6 +134,7 @@ def event_count(values: Mapping[str, Any], what: str, steps: int, epochs: int) -
         case "epoch":
             return epochs
         case "steps":
-            every = float(values.get(f"{what}_steps") or 500)
+            usual = values.get("logging_steps") if what == "eval" else None  # as transformers has it
+            every = float(values.get(f"{what}_steps") or usual or 500)
             return math.ceil(steps / (math.ceil(steps * every) if every < 1 else int(every)))
     return 0

@@ -33,6 +33,14 @@ def test_the_sentence_says_what_was_found(catalog: Catalog, place: Path, line: s
     assert any(says in str(f) for f in found if f.level == "error"), [str(f) for f in found]
 
 
+@pytest.mark.parametrize("key", ["resize_vocab: true", "add_tokens: <think>", "add_special_tokens: <tool>"])
+@pytest.mark.parametrize("method", ["lora", "full"])
+def test_new_rows_of_the_embedding_are_for_full_training_in_a_run(catalog: Catalog, key: str, method: str) -> None:
+    found = check_config(f"finetuning_type: {method}\n{key}\n", catalog, None, "cpu")
+    refused = [f for f in found if f.level == "error" and "without them; leave it out" in f.text]
+    assert len(refused) == (method == "lora"), found
+
+
 def test_names_of_transformers(catalog: Catalog, tmp_path: Path) -> None:
     names = transformers_names(catalog.site_packages)
     assert {"qwen2", "Qwen2ForCausalLM", "llama"} <= names

@@ -67,6 +67,12 @@ def test_a_node_s_own_clock_is_not_compared_with_ours(tmp_path: Path, monkeypatc
     quiet, elapsed = pulse_clock(run_tools, folder, {**pulse, "at": time.monotonic(), "began": time.monotonic() - 9})
     assert quiet == pytest.approx(0, abs=1)
     assert elapsed == pytest.approx(9, abs=1)
+    (job / "command.json").touch()
+    old = time.monotonic() - 7200  # two hours ago, and then it was resumed
+    os.utime(folder.model / "pulse.json", (time.time() - 7200,) * 2)
+    assert pulse_clock(run_tools, folder, {**pulse, "at": old, "began": old - 9}) == (None, 0.0)
+    os.utime(job / "command.json", (time.time() - 8000,) * 2)
+    assert pulse_clock(run_tools, folder, {**pulse, "at": old, "began": old - 9})[0] == pytest.approx(7200, abs=5)
 
 
 @pytest.mark.parametrize("count", [0, 1, 59, 60, 61, 119, 599])

@@ -118,6 +118,9 @@ def test_zero_three_times() -> None:
     [
         (MonitorSigns(step=5, of=10, quiet=170, step_seconds=1), []),
         (MonitorSigns(step=5, of=10, quiet=190, step_seconds=1), ["stalled"]),
+        (MonitorSigns(step=0, of=10, quiet=190), ["stalled"]),
+        (MonitorSigns(step=0, of=10, quiet=3000, expected=200), []),
+        (MonitorSigns(step=1, of=10, quiet=4001, expected=200), ["stalled"]),
         (MonitorSigns(step=5, of=10, quiet=190, step_seconds=30), []),
         (MonitorSigns(step=5, of=10, quiet=601, step_seconds=30), ["stalled"]),
         (MonitorSigns(step=5, of=10, quiet=400, step_seconds=1, longest=90), []),

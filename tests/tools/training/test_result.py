@@ -51,6 +51,14 @@ def test_exit_status_0_proves_nothing(tmp_path: Path, changes: dict[str, Any], s
         verify_state(write(tmp_path, **changes), CONFIG, rows=1, seconds=1)
 
 
+def test_a_step_that_mixed_precision_left_out_spoils_nothing(tmp_path: Path) -> None:
+    file = write(tmp_path, [3.0, 2.0, 1.0]) / "trainer_state.json"
+    state = json.loads(file.read_text())
+    state["log_history"][0]["grad_norm"] = float("inf")
+    file.write_text(json.dumps(state))
+    assert verify_state(tmp_path, CONFIG, rows=7, seconds=1).steps == 10
+
+
 @pytest.mark.parametrize(("waited", "whole"), [(3, True), (2, False)])
 def test_early_stopping_is_an_end_when_its_patience_is_over(tmp_path: Path, waited: int, whole: bool) -> None:
     write(tmp_path, [2.0, 1.0], step=7)

@@ -63,6 +63,14 @@ def test_a_short_training_has_a_smoke_run_of_fewer_steps(folder: ExperimentFolde
     assert len(read_json(smoke_run_data(folder) / "data.json")) == 8 * (LONGEST + 2) + 50
 
 
+@pytest.mark.parametrize("text", ["val_size: 100", "val_size: 500", "max_samples: 20\nval_size: 20"])
+def test_what_is_held_out_leaves_rows(folder: ExperimentFolder, tmp_path: Path, text: str) -> None:
+    folder.config.write_text(text + "\n")
+    with pytest.raises(RecipeError, match="val_size: holds out .* none is left to train on") as e:
+        write_smoke_run_data(folder, tmp_path / "none")
+    assert e.value.culprit == "config"
+
+
 def test_the_longest_is_so_by_tokens(folder: ExperimentFolder, tiny: Path) -> None:
     """Digits are a token each here, words of the task are one token: the shorter text is the longer row."""
     rows = [row(1)] * 40 + [{"instruction": "How many apples does Tom have? " * 4, "input": "", "output": ""}]
@@ -94,6 +102,20 @@ def test_many_rows_are_read_evenly() -> None:
             {"num_train_epochs": 3, "val_size": 20, "eval_strategy": "epoch", "load_best_model_at_end": True},
             0,
             {"steps": 69, "evaluations": 4, "evaluated": 20, "saves": 3},
+        ),
+        # without eval_steps as often as it logs: ten steps, a log each
+        ({"max_steps": 10, "val_size": 0.1, "eval_strategy": "steps"}, 0, {"evaluations": 11, "evaluated": 20}),
+        # rows are held out before the others are packed, four to one: 100 are 25
+        (
+            {
+                "num_train_epochs": 2,
+                "per_device_train_batch_size": 10,
+                "packing": True,
+                "val_size": 100,
+                "do_eval": True,
+            },
+            75,
+            {"steps": 6, "epochs": 2.0, "evaluated": 25},
         ),
         (
             {"finetuning_type": "lora", "train_sampling_strategy": "group_by_length"},
