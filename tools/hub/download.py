@@ -149,8 +149,8 @@ class Download:
 
     def fill(self, http: httpx2.Client, file: RemoteFile, begun: Path) -> None:
         """Go on until the file has its size, however often the connection is lost."""
-        patience = RetryWaits(self.rest)
-        while (there := begun.stat().st_size) != file.size:
+        patience, most = RetryWaits(self.rest), begun.stat().st_size
+        while begun.stat().st_size != file.size:
             try:
                 self.take(http, file, begun)
                 if begun.stat().st_size != file.size:
@@ -159,7 +159,9 @@ class Download:
             except HubBusyError as e:
                 if begun.stat().st_size > file.size:
                     self.again(begun)
-                patience.again(e, moved=begun.stat().st_size > there)
+                there = begun.stat().st_size
+                patience.again(e, moved=there > most)  # beyond all earlier attempts: some begin anew each time
+                most = max(most, there)
 
     def take(self, http: httpx2.Client, file: RemoteFile, begun: Path) -> None:
         """Append what one answer brings. Raises Busy when it is worth to ask again."""

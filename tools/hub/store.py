@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from tuneloop.core.errors import InfrastructureError
+from tuneloop.core.errors import InfrastructureError, InvalidRequestError
 from tuneloop.core.files import digest, digest_file, fsync_path, fsync_tree, read_field, write_json
 from tuneloop.core.locks import exclusive
 from tuneloop.tools.housekeeping.disk import FULL
@@ -23,12 +23,12 @@ def manifest_files(folder: Path) -> list[Path]:
 def make_complete(
     folder: Path, make: Callable[[Path], Mapping[str, Any] | None], *, keep: bool = False, **facts: Any
 ) -> Path:
-    """Return `folder`, letting `make` fill it first when it has no manifest; two processes at once make it once.
+    """Return `folder`, letting `make` fill it first when it is not there; two processes at once make it once.
 
-    `make` gets an empty temporary folder beside `folder`, removed when it fails; what a crash left is removed. With `keep` it
-    gets what the last one left, to go on. `facts`, and those that `make` returns, go to the manifest.
+    `make` gets an empty temporary folder beside `folder`, removed when it fails; what a crash left there is removed. With
+    `keep` it gets what the last one left, to go on. `facts`, and those that `make` returns, go to the manifest.
 
-    Raises InfrastructureError on a full disk.
+    Raises InvalidRequestError for a folder without a manifest, InfrastructureError on a full disk.
     """
     if (folder / MANIFEST).is_file():
         return folder
@@ -36,9 +36,12 @@ def make_complete(
     with exclusive(folder.with_name(f".{folder.name}.lock")):
         if (folder / MANIFEST).is_file():
             return folder
-        for leftover in (folder,) if keep else (part, folder):
-            if leftover.exists():
-                shutil.rmtree(leftover)
+        if folder.exists():  # what is made here gets its name when it is whole
+            raise InvalidRequestError(
+                f"{folder}: tuneloop did not make this folder and leaves it as it is: name it by its path, or move it away"
+            )
+        if part.exists() and not keep:
+            shutil.rmtree(part)
         part.mkdir(parents=True, exist_ok=keep)
         try:
             write_manifest(part, **facts, **(make(part) or {}))

@@ -99,6 +99,14 @@ def test_a_host_that_knows_no_ranges_sends_it_all_again(hub: LocalHub, settings:
     assert (get(settings) / "model.safetensors").read_bytes() == WEIGHTS
 
 
+def test_a_mirror_whose_file_is_shorter_is_given_up(hub: LocalHub, settings: Settings) -> None:
+    for _ in range(40):  # its end, and that there is nothing behind it
+        hub.fail(CDN, cut=100_000)
+        hub.fail(CDN, status=416)
+    with pytest.raises(InfrastructureError, match="asked 5 times"):
+        get(settings)
+
+
 FETCH = (
     "import sys; from pathlib import Path; from tuneloop.core.settings import Settings;"
     "from tuneloop.tools.hub.fetch import fetch_repository;"

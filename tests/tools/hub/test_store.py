@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tuneloop.core.errors import InvalidRequestError
 from tuneloop.core.files import read_json
 from tuneloop.tools.hub.store import MANIFEST, make_complete
 
@@ -33,15 +34,25 @@ def test_a_crash_leaves_nothing_that_is_believed(tmp_path: Path) -> None:
     assert sorted(p.name for p in folder.iterdir()) == ["all", MANIFEST]
 
 
-def test_a_folder_without_a_manifest_is_made_anew(tmp_path: Path) -> None:
-    folder = tmp_path / "x"
-    folder.mkdir()
-    (folder / "stale").write_text("old")
+def test_what_a_kill_left_is_made_anew(tmp_path: Path) -> None:
+    folder, part = tmp_path / "x", tmp_path / ".x.part"
+    part.mkdir()
+    (part / "stale").write_text("old")
     make_complete(folder, write("new"), source="here")
     assert not (folder / "stale").exists()
     manifest = read_json(folder / MANIFEST)
     assert manifest["source"] == "here"
     assert set(manifest["files"]) == {"new"}
+
+
+@pytest.mark.parametrize("keep", [False, True])
+def test_a_folder_of_the_user_is_left_alone(tmp_path: Path, keep: bool) -> None:
+    folder = tmp_path / "x"
+    folder.mkdir()
+    (folder / "mine.safetensors").write_text("precious")
+    with pytest.raises(InvalidRequestError, match="tuneloop did not make this folder and leaves it as it is"):
+        make_complete(folder, write("new"), keep=keep)
+    assert [p.name for p in folder.iterdir()] == ["mine.safetensors"]
 
 
 def test_eight_at_once_make_once(tmp_path: Path) -> None:
