@@ -76,7 +76,7 @@ def test_commands_are_parsed(text: str, command: Command) -> None:
         "keep", "keep the template", "sources", "sources a", "sources only", "focus", 'focus ""', "more", "more 0h",
         "more cake", "more 2", "more 1.5 experiments", "finish now", "ask", "ask sometimes", "delete", "delete all",
         "publish", "revoke", "revoke that", "why not", "status please", "yes but use rank 8", "run", "run tiny",
-        "yes how long will it take?", "yes wait", "yes, not sure", "no problem, go ahead",
+        "yes how long will it take?", "yes wait", "yes not sure", "no problem, go ahead",
         "run benchmark='x",
     ],
 )  # fmt: skip
