@@ -3,6 +3,7 @@
     python benchmarks/planner_bench.py                  fit, simulate, a few real experiments; minutes
     python benchmarks/planner_bench.py --collect 60     real runs for the surface, up to 60 a task; an hour or two a task
     python benchmarks/planner_bench.py --verify 3 --tasks till11   what three surfaces call best, trained for real
+    python benchmarks/planner_bench.py --best 10        what the surface calls best on the seeds behind it, up to 10 runs a task
     python benchmarks/planner_bench.py --collect 60 --tasks till3 --minutes 30 --home /tmp/till
                                                         one task alone, for so long; a second process may take another
 
@@ -35,8 +36,8 @@ from planner.real import really  # noqa: E402
 from planner.report import draw, rows, told, write_page  # noqa: E402
 from planner.short import agreements, chosen  # noqa: E402
 from planner.tasks import FAMILIES  # noqa: E402
+from planner.verify import record_best, verify  # noqa: E402
 from planner.verify import told as verified  # noqa: E402
-from planner.verify import verify  # noqa: E402
 
 from tuneloop.agents.policy.move_table import FILE  # noqa: E402
 from tuneloop.core.files import write_json  # noqa: E402
@@ -60,15 +61,13 @@ def arguments() -> argparse.Namespace:
         help="run N recorded recipes a task with a quarter of their steps, nothing else",
     )
     parser.add_argument(
-        "--minutes", type=float, metavar="M", help="with --collect or --short: no run is begun later than that"
+        "--minutes", type=float, metavar="M", help="with --collect, --short or --best: no run is begun later than that"
     )
     parser.add_argument(
         "--real", type=int, default=2, metavar="N", help="real experiments of policy and random (default 2)"
     )
     parser.add_argument("--trials", type=int, nargs=2, default=[200, 30], metavar=("RANDOM", "POLICY"))
-    tasks = (
-        f"seeds to play on (default {' '.join(UNSEEN)}), with --collect or --short to run on ({' '.join(COLLECTED)})"
-    )
+    tasks = f"seeds to play on (default {' '.join(UNSEEN)}), with --collect, --short or --best to run on ({' '.join(COLLECTED)})"
     parser.add_argument("--tasks", nargs="+", help=tasks)
     parser.add_argument("--home", type=Path, default=HERE / "out" / "planner-home", help="where runs are made")
     parser.add_argument("--docs", type=Path, default=DOCS, help="where planner_bench.md and its plot are")
@@ -82,6 +81,13 @@ def arguments() -> argparse.Namespace:
         default=0,
         metavar="N",
         help="train for real what N of the surfaces call best, nothing else",
+    )
+    parser.add_argument(
+        "--best",
+        type=int,
+        default=0,
+        metavar="N",
+        help="train what the surface calls best, up to N times a task, and record it, nothing else",
     )
     parser.add_argument("--check", action="store_true", help="exit status 1 when a goal is missed")
     given = parser.parse_args()
@@ -112,6 +118,20 @@ def more_runs(given: argparse.Namespace, clock: Callable[[], float] = time.monot
                 say(f"{row['task']} {number}: {row.get('value', row.get('failure'))}")
 
 
+def best_runs(given: argparse.Namespace, bench: Bench) -> None:
+    """A task after the other, until its best is known."""
+    end = math.inf if given.minutes is None else time.monotonic() + 60 * given.minutes
+    for task in given.tasks or COLLECTED:
+        for _ in range(given.best):
+            if time.monotonic() >= end:
+                say(f"{given.minutes:g} minutes are over")
+                return
+            if (found := record_best(bench, task)) is None:
+                say(f"{task}: what the surface calls best is recorded")
+                break
+            say(f"{task}: {found[0]:.1f} by the surface, {found[1].get('value', found[1].get('failure'))}")
+
+
 def numbers(given: argparse.Namespace, names: Sequence[str]) -> Iterator[tuple[str, int]]:
     """Which run of which task comes next."""
     if given.short:
@@ -133,6 +153,9 @@ def main() -> int:
         run_tools = Bench(known(RUNS), home(given.home), stack, say)
         if given.table:
             write_json(FILE, run_tools.table().model_dump(mode="json"))
+            return 0
+        if given.best:
+            best_runs(given, run_tools)
             return 0
         fitted = run_tools.fitted()
         if given.verify:

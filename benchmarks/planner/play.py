@@ -16,7 +16,7 @@ import numpy as np
 
 from planner import rows as rows_module
 from planner.arena import Arena, Site, site
-from planner.collect import DRAWN
+from planner.collect import BEST, DRAWN
 from planner.made_task import family
 from planner.players import Asked, Player, RandomSearch, chat, offline
 from planner.regret import Curve, best_of, curve, joined, played
@@ -57,7 +57,8 @@ class Extent:
 class Fitted:
     """Surfaces, each without another part of the real runs, and how runs are predicted by fits that do not know them.
 
-    `r2`, `error`: of recipes that were drawn; `beside`: mean error of those about the policy's first. Errors are shares.
+    `r2`, `error`: of recipes that were drawn; `beside`: mean error of those about the policy's first; `best`: of those that
+    a surface called best. Errors are shares.
     """
 
     surfaces: tuple[Surface, ...]
@@ -65,6 +66,7 @@ class Fitted:
     r2: float
     error: float
     beside: float
+    best: float
 
 
 @dataclass(frozen=True)
@@ -84,7 +86,7 @@ class Bench:
     """Tasks that are open, the makers of their rows, and the real runs."""
 
     def __init__(self, runs: Sequence[dict[str, Any]], settings: Settings, stack: ExitStack, say: Say) -> None:
-        self.runs, self.settings, self.say = runs, settings, say
+        self.runs, self.settings, self.say = list(runs), settings, say
         self._stack = stack
         self._open: dict[str, tuple[Site, RowMaker]] = {}
         self._tables: dict[str, MoveTable] = {}
@@ -101,6 +103,13 @@ class Bench:
     def x(self) -> Array:
         """Features of the runs that gave a score, from their rows made again."""
         return np.stack([self._features(run) for run in self.good])
+
+    def learn(self, run: dict[str, Any]) -> None:
+        """One run more."""
+        self.runs.append(run)
+        if "value" in run:
+            self.x = np.vstack([self.x, self._features(run)])
+            self.good.append(run)
 
     def base(self, task: str) -> dict[str, Any]:
         """The real evaluation of the untouched model on the task's family."""
@@ -130,12 +139,12 @@ class Bench:
         good, x = self.good, self.x
         y = np.array([run["value"] for run in good]) / 100
         self.say(f"surface: {len(good)} real runs")
-        said, drawn = held_out(x, y), np.array([run["number"] <= DRAWN for run in good])
-        (r2, error), (_, beside) = explained(said[drawn], y[drawn]), explained(said[~drawn], y[~drawn])
+        said, kinds = held_out(x, y), np.digitize([run["number"] for run in good], (DRAWN, BEST), right=True)
+        (r2, error), (_, beside), (_, best) = (explained(said[kinds == kind], y[kinds == kind]) for kind in range(3))
         order = np.random.default_rng(1).permutation(len(good))
         kept = [np.setdiff1d(order, order[fold::SURFACES]) for fold in range(SURFACES)]
         surfaces = tuple(surface([good[i] for i in some], x[some]) for some in kept)
-        return Fitted(surfaces, len(good), r2, error, beside)
+        return Fitted(surfaces, len(good), r2, error, beside, best)
 
     def _features(self, run: dict[str, Any]) -> Array:
         point = self.at(run["task"])[0].arena.space.renamed(loaded(run["point"]))

@@ -83,8 +83,9 @@ def told(
     """The measured part of the page."""
     lines = [
         f"Real runs behind the surface: {fitted.runs}. Predicted by a fit to the others, ten folds: R² {fitted.r2:.2f}, mean error "
-        f"{100 * fitted.error:.1f} points of recipes that were drawn, {100 * fitted.beside:.1f} points of those about the policy's "
-        f"first. Trials on each seed: {extent.random} of random search, {extent.policy} of the policy and of TPE, shared by "
+        f"{100 * fitted.error:.1f} points of recipes that were drawn, {100 * fitted.beside:.1f} of those about the policy's first, "
+        f"{100 * fitted.best:.1f} of those that a surface called best. Trials on each seed: {extent.random} of random search, "
+        f"{extent.policy} of the policy and of TPE, shared by "
         f"{len(fitted.surfaces)} surfaces, each without another fifth of the runs.\n",
         "Regret in percent of what there is to gain, mean (95 % interval):\n",
         *table(played),

@@ -1,22 +1,29 @@
-"""Is the surface right where it counts? What it calls best, and what the policy ships by it, trained for real on an unseen seed."""
+"""Is the surface right where it counts? What it calls best, and what the policy ships by it, trained for real on an unseen seed.
+
+A surface is wrong first where it is highest. So what it calls best on the seeds behind it is trained, too, and becomes one
+of its runs (`record_best`).
+"""
 
 from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from random import Random
+from typing import Any
 
-from planner.collect import run
+from planner.collect import BEST, RUNS, beside_first, collect, run
 from planner.made_task import family
 from planner.play import DATA, Bench
 from planner.players import offline
 from planner.regret import best_of, played
 from planner.simulated_task import SimulatedTask
-from planner.space import Point
-from planner.surface import Surface
+from planner.space import Point, loaded
+from planner.surface import Surface, surface
 
-FIRST, SHIPPED, BEST = "the policy's first", "the policy's best", "the surface's best"
+FIRST, SHIPPED, TOP = "the policy's first", "the policy's best", "the surface's best"
 TRIALS, EXPERIMENTS = 3, 8  # of the policy on each surface
+NEAR = 60  # recipes about the policy's first, among which the best is looked for besides the uniform sample
 
 
 @dataclass(frozen=True)
@@ -50,7 +57,7 @@ def claims(bench: Bench, task: str, surfaces: Sequence[Surface]) -> Iterator[Cla
         top, recipe = best_of(simulated, data, points)
         if first is not None:
             yield Claim(FIRST, i, first, scores.get(first, 0.0))
-        yield from (Claim(SHIPPED, i, best, scores[best]), Claim(BEST, i, recipe, top))
+        yield from (Claim(SHIPPED, i, best, scores[best]), Claim(TOP, i, recipe, top))
 
 
 def verify(bench: Bench, task: str, surfaces: Sequence[Surface]) -> Iterator[Verified]:
@@ -62,6 +69,23 @@ def verify(bench: Bench, task: str, surfaces: Sequence[Surface]) -> Iterator[Ver
         site = bench.at(task)[0]
         shutil.rmtree(site.ctx.run.experiment(2000 + number).root, ignore_errors=True)  # of another recipe, cut short
         yield Verified(tuple(said), run(site, 2000 + number, point).get("value"))
+
+
+def record_best(bench: Bench, task: str) -> tuple[float, dict[str, Any]] | None:
+    """What the surface of all runs calls best: its claim in percent and the run, now recorded; None where it was one already."""
+    site, row_maker = bench.at(task)
+    simulated = SimulatedTask(site.arena, row_maker, surface(bench.good, bench.x), bench.base(task), family(task))
+    rng = Random(f"best {task}")
+    near = [beside_first(site.arena, rng) for _ in range(NEAR)]
+    score, point = best_of(simulated, bench.data(site.arena, row_maker, DATA), near)
+    runs = {row["number"]: row for row in bench.runs if row["task"] == task and row["number"]}
+    if point in (site.arena.space.renamed(loaded(row["point"])) for row in runs.values()):
+        return None
+    row = collect(site, max((BEST, *runs)) + 1, RUNS, lambda *_: point)
+    if row is None:
+        raise RuntimeError(f"another process records runs of {task}, too")
+    bench.learn(row)
+    return 100 * score, row
 
 
 def told(task: str, one: Verified) -> str:

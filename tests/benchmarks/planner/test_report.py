@@ -28,7 +28,7 @@ def one():
 def fitted():
     from planner.play import Fitted
 
-    return Fitted((), 3, 0.7, 0.08, 0.05)
+    return Fitted((), 3, 0.7, 0.08, 0.05, 0.11)
 
 
 def test_rows_are_as_those_of_the_other_benchmarks() -> None:

@@ -66,7 +66,7 @@ def test_a_short_training_has_a_smoke_run_of_fewer_steps(folder: ExperimentFolde
 @pytest.mark.parametrize("text", ["val_size: 100", "val_size: 500", "max_samples: 20\nval_size: 20"])
 def test_what_is_held_out_leaves_rows(folder: ExperimentFolder, tmp_path: Path, text: str) -> None:
     folder.config.write_text(text + "\n")
-    with pytest.raises(RecipeError, match="val_size: holds out .* none is left to train on") as e:
+    with pytest.raises(RecipeError, match=r"val_size: holds out .* none is left to train on") as e:
         write_smoke_run_data(folder, tmp_path / "none")
     assert e.value.culprit == "config"
 
