@@ -39,7 +39,9 @@ SCHEMA: dict[str, Any] = {
 TRIES = 200
 # Stands for the arguments of a call whose arguments were no JSON object.
 BROKEN_ARGUMENTS = "no_json"
-THINKING = re.compile(r"<think>.*?</think>", re.DOTALL)
+RESERVED = frozenset({"self", "tool", "config", "run_manager"})  # which Python code between takes for its own
+# A template may have opened a thought, and one that never ends holds no answer.
+THINKING = re.compile(r"<think>.*?(?:</think>|\Z)|\A(?:(?!<think>).)*?</think>", re.DOTALL)
 
 
 def name_of(card: Card) -> str:
@@ -81,13 +83,20 @@ def parse_tool_call(reply: Message, tools: Sequence[Card], answer: str) -> Messa
     names = {name_of(card) for card in tools}
     fields = next((_fields(card) for card in tools if name_of(card) == answer), frozenset())
     for found in json_objects(THINKING.sub("", reply.text)):
-        if isinstance(found.get("tool"), str) and (found["tool"] in names or isinstance(found.get("arguments"), dict)):
-            arguments = found.get("arguments")
-            wish = ToolRequest(id="", name=found["tool"], arguments=arguments if isinstance(arguments, dict) else {})
-            return reply.model_copy(update={"asks": (wish,)})
+        name = found.get("tool") or (found.get("name") if found.get("name") in names else None)
+        arguments = found.get("arguments", found.get("parameters"))
+        if isinstance(name, str) and (name in names or isinstance(arguments, dict)):
+            return reply.model_copy(update={"asks": (_text_request(name, arguments),)})
         if found.keys() <= fields and found:
             return reply.model_copy(update={"asks": (ToolRequest(id="", name=answer, arguments=found),)})
     return reply
+
+
+def _text_request(name: str, arguments: object) -> ToolRequest:
+    """Arguments as an object, or as OpenAI writes them, as text."""
+    if isinstance(arguments, str):
+        return _parse_arguments("", name, arguments)
+    return ToolRequest(id="", name=name, arguments=arguments if isinstance(arguments, dict) else {})
 
 
 def _fields(card: Card) -> frozenset[str]:
@@ -123,11 +132,19 @@ def to_langchain(message: Message) -> AnyMessage:
             "type": "tool_call",
             "id": a.id,
             "name": a.name,
-            "args": {BROKEN_ARGUMENTS: a.broken} if a.broken else a.arguments,
+            "args": langchain_arguments(a),
         }
         for a in message.asks
     ]
     return AIMessage(message.content or "", tool_calls=calls)
+
+
+def langchain_arguments(asked: ToolRequest) -> dict[str, Any]:
+    """Arguments as a tool gets them; those that it cannot get say so."""
+    if asked.broken:
+        return {BROKEN_ARGUMENTS: asked.broken}
+    unknown = sorted(RESERVED & asked.arguments.keys())
+    return {BROKEN_ARGUMENTS: f"no tool knows {', '.join(unknown)}"} if unknown else asked.arguments
 
 
 def from_langchain(message: AnyMessage) -> Message:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any
@@ -227,14 +228,16 @@ class Toolkit:
         self._results.append(text)
         return _page(f"r{len(self._results)}", text, 1)
 
-    async def _page_of(self, result: str = "", page: int = 1, **_: Any) -> str:
+    async def _page_of(self, result: str = "", page: int | float | str = 1, **_: Any) -> str:
         async with self._turn:
             return self._next_page(result, page)
 
-    def _next_page(self, result: str, page: int) -> str:
+    def _next_page(self, result: str, page: int | float | str) -> str:
         there = {f"r{i}": text for i, text in enumerate(self._results, 1)}
         if result not in there:
             return f"Error: there is no result {result!r}; there are {', '.join(there) or 'none'}"
+        if isinstance(page, str | float) and re.fullmatch(r"\d{1,6}(?:\.0)?", str(page)):
+            page = int(float(page))
         if not isinstance(page, int) or not 1 <= page <= _pages(there[result]):
             return f"Error: {result} has pages 1 to {_pages(there[result])}"
         text = _page(result, there[result], page)

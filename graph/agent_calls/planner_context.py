@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager
 from functools import partial
@@ -59,6 +60,9 @@ def make_planner_context(place: RunPlace) -> PlannerContext:
     return PlannerContext(place.settings, place.transcript, run.models, place.emit, ledger)
 
 
+BOOKING = threading.Lock()  # agents of several experiments may ask at once, and see each other's reservations
+
+
 class RunCallLedger:
     """A line in the run's `ledger.jsonl` per call; what was under way when the process died is booked by the next one.
 
@@ -77,8 +81,9 @@ class RunCallLedger:
             tokens_in=tokens.into, tokens_out=tokens.out, estimated=True, tries=1, experiment=self._experiment,
             cost=price and price.cost(tokens.into, tokens.out),
         )  # fmt: skip
-        self._allow(entry)
-        self._ledger.begin(entry)
+        with BOOKING:
+            self._allow(entry)
+            self._ledger.begin(entry)
         self._begun[entry.id] = entry
         return entry.id
 

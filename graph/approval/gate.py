@@ -47,11 +47,21 @@ def found_or_asked(ctx: Context, at: ApprovalPoint) -> ApprovalDecision:
     found = find_decision(folder, at, this)
     if found is not None:
         return found
-    begun = any(folder.jobs.glob(f"{LAUNCHED[at]}.[0-9]*")) and not has_question(folder)
+    begun = is_launched(ctx, at) and not has_question(folder)
     if begun or approve_at(ctx.run, ctx.run_tools.spec) != at:
         yes = ApprovalDecision(decision="yes", reason="nobody wants to be asked any more")
         return write_decision(folder, at, this, yes) if has_question(folder) else yes
     return ask(ctx, ApprovalRequest(at=at, experiment=ctx.state.experiment, key=this, text=proposal(ctx, at)))
+
+
+def is_launched(ctx: Context, at: ApprovalPoint) -> bool:
+    """Whether this recipe was carried out already: it, and no attempt before it."""
+    failed = ctx.folder.failures / f"{ctx.state.attempt - 1}.json"
+    since = failed.stat().st_mtime if failed.is_file() else 0.0
+    jobs = ctx.folder.jobs.glob(f"{LAUNCHED[at]}.[0-9]*")
+    return any(
+        (job / "command.json" if (job / "command.json").is_file() else job).stat().st_mtime >= since for job in jobs
+    )
 
 
 def asked_to_stop(ctx: Context, idea: Hypothesis) -> ApprovalDecision:

@@ -103,8 +103,13 @@ def close_experiment(ctx: Context) -> None:
 def final_failure(ctx: Context) -> Failure | None:
     """Why the experiment has failed; None where it was measured, or where nothing is and no failure ended it."""
     found = ctx.state.failure
-    repaired = found is not None and found.leads != "critique"
-    if found is None or ctx.folder.scores.is_file() or (repaired and not ctx.run_tools.spec.evaluated):
+    if found is None:
+        return None
+    repaired = found.leads != "critique"
+    measured = ctx.folder.scores.is_file() and (
+        repaired or found.node != "evaluate"
+    )  # else it was to be measured again
+    if measured or (repaired and not ctx.run_tools.spec.evaluated):
         return None
     return Failure(node=found.node, culprit=found.culprit, text=found.text)
 

@@ -41,7 +41,8 @@ def steer(state: State, config: RunnableConfig, settings: Settings) -> dict[str,
         raise InvalidRequestError(f"run {run_id!r} is not in {settings.home.runs}")
     check_signed(ctx.run)
     with hold_lock(ctx.run.lock), serialize_nodes(ctx.run.lock):
-        emit_run_started(ctx)
+        if not ctx.run.report_json.is_file():
+            emit_run_started(ctx)
         found = rebuild(ctx.run, settings) if state.stage == "prepare" else state
         process_inbox(ctx)
         answers = answer_messages(Context(ctx.run, settings, found), state.messages)

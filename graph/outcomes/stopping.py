@@ -33,10 +33,11 @@ def is_over(ctx: Context) -> bool:
     limit = experiments_limit(ctx.run, ctx.run_tools.spec)
     if is_finish_requested(ctx.run) or (limit is not None and begun >= limit):
         return True
-    if is_stuck(done, ctx.run_tools.spec.parallel):
+    inherited = read_field(ctx.run.fork, "at", int) if ctx.run.fork.is_file() else 0
+    own = tuple(one for one in done.experiments if one.number > inherited)
+    if is_stuck(Journal(experiments=own), ctx.run_tools.spec.parallel):
         return True
     patience = ctx.run_tools.spec.patience
-    inherited = read_field(ctx.run.fork, "at", int) if ctx.run.fork.is_file() else 0
     in_vain = min(done.unpromoted, len(done.experiments) - inherited)
     if patience is not None and in_vain >= patience:
         reason = f"{in_vain} experiments in a row brought nothing better (--patience {patience})."

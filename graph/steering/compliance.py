@@ -107,8 +107,12 @@ def quoted(directive: Directive) -> str:
 
 
 def complete_uses(ctx: Context) -> None:
-    """Values for the next experiment are done when it was made with them; doing it again changes nothing."""
-    values = config_values(ctx.run, ctx.state.experiment)
+    """Values for the next experiment are done when it was made with them; doing it again changes nothing.
+
+    A config that was there before the directive was not made with it.
+    """
+    values, file = config_values(ctx.run, ctx.state.experiment), ctx.folder.config
+    made = file.stat().st_mtime if file.is_file() else 0.0
     for directive in open_directives(ctx.run.directives):
         use = directive.command
         if (
@@ -116,5 +120,6 @@ def complete_uses(ctx: Context) -> None:
             and not use.always
             and use.parameter in values
             and same(values[use.parameter], use.value)
+            and directive.at.timestamp() <= made
         ):
             append_row(ctx.run.directives, directive.model_copy(update={"state": "done"}))

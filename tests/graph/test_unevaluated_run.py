@@ -89,6 +89,17 @@ def test_a_repaired_failure_is_none(ctx: Context, monkeypatch: pytest.MonkeyPatc
     assert (best_training(ctx).chosen is None) == (outcome == "failed")
 
 
+@pytest.mark.parametrize(
+    ("node", "leads", "failed"),
+    [("evaluate", "critique", True), ("evaluate", "write_config", False), ("train", "critique", False)],
+)
+def test_a_score_that_could_not_be_measured_again_is_none(ctx: Context, node: str, leads: str, failed: bool) -> None:
+    write_json(ctx.folder.scores, {})
+    failure = NodeFailure(node=node, culprit="environment", text="the run's time was over", leads=leads)
+    again = Context(ctx.run, ctx.settings, ctx.state.model_copy(update={"failure": failure}))
+    assert (closing.final_failure(again) is not None) == failed
+
+
 def test_the_one_model_cannot_be_deleted_before_it_is_delivered(ctx: Context) -> None:
     close_experiment(ctx)
     assert needed(ctx, 1) == "the run delivers experiment 1's model, and is not over"

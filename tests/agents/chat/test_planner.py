@@ -114,6 +114,14 @@ def test_an_answer_that_was_cut_off_is_not_completed(sit: Sit, stream: bool) -> 
     assert "arguments were no JSON object" in table.chat.seen[-1]["messages"][-1]["content"]
 
 
+@pytest.mark.parametrize("name", ["tool", "self", "config"])
+def test_a_call_with_a_name_of_our_own_is_refused_and_nothing_breaks(sit: Sit, name: str) -> None:
+    table = sit(Reply("", (Call("data_look", {name: "x"}), Call("read_more", {name: 1}))), GOOD)
+    table.ask()
+    said = [m["content"] for m in table.chat.seen[-1]["messages"] if m["role"] == "tool"]
+    assert f"no tool knows {name}" in said[0] and "there is no result" in said[1]
+
+
 def test_json_in_words_is_an_answer(sit: Sit) -> None:
     table = sit(Reply(f"<think>{{hm}}</think>Here it is:\n```json\n{json.dumps(ANSWER)}\n```"))
     assert table.ask() == Critique.model_validate(ANSWER)

@@ -34,6 +34,11 @@ CARDS: list[dict[str, Any]] = [
         ('{"tool": "look"}', "look", {}),
         ('{"explanation": "e", "lesson": "l"}', "Critique", {"explanation": "e", "lesson": "l"}),
         ('<think>{"tool": "look"}</think>{"lesson": "two\nlines"}', "Critique", {"lesson": "two\nlines"}),
+        ('{"lesson": "thought"} so I look</think>{"tool": "look"}', "look", {}),
+        ('<think>a</think><think>{"tool": "burn"}</think>{"tool": "look"}', "look", {}),
+        ('{"tool": "look", "arguments": "{\\"where\\": \\"x\\"}"}', "look", {"where": "x"}),
+        ('<tool_call>\n{"name": "look", "arguments": {"where": "x"}}\n</tool_call>', "look", {"where": "x"}),
+        ('{"name": "look", "parameters": {"where": "x"}}', "look", {"where": "x"}),
         ('a {broken {"tool": "burn", "arguments": {"a": 1}}', "burn", {"a": 1}),
     ],
 )
@@ -42,7 +47,33 @@ def test_a_wish_in_words(text: str, name: str, arguments: Any) -> None:
     assert [(ask.name, ask.arguments) for ask in asks] == [(name, arguments)]
 
 
-@pytest.mark.parametrize("text", ["", "nothing", "{}", '{"other": 1}', "[1, 2]", '{"tool": 5}', "{" * 50_000])
+@pytest.mark.parametrize("name", ["self", "tool", "config", "run_manager"])
+def test_arguments_that_python_takes_for_its_own_are_told_to_the_model(name: str) -> None:
+    asked = ToolRequest(id="1", name="look", arguments={name: "x", "where": "y"})
+    sent = to_langchain(Message(role="assistant", asks=(asked,)))
+    assert sent.tool_calls[0]["args"] == {"no_json": f"no tool knows {name}"}  # type: ignore[union-attr]
+
+
+def test_arguments_in_a_text_that_is_cut_are_broken() -> None:
+    (asked,) = parse_tool_call(
+        Message(role="assistant", content='{"tool": "look", "arguments": "{\\"where"}'), CARDS, "Critique"
+    ).asks
+    assert (asked.name, asked.broken) == ("look", '{"where')
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "nothing",
+        "{}",
+        '<think>{"lesson": "a thought that never ends"}',
+        '{"other": 1}',
+        "[1, 2]",
+        '{"tool": 5}',
+        "{" * 50_000,
+    ],
+)
 def test_words_without_a_wish(text: str) -> None:
     assert parse_tool_call(Message(role="assistant", content=text), CARDS, "Critique").asks == ()
 

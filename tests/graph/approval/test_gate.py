@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import time
 from pathlib import Path
 from typing import Any
 
@@ -199,6 +201,19 @@ def test_approvals_can_be_switched_off(run: RunFolder) -> None:
 def test_what_was_launched_before_is_not_asked_for(run: RunFolder) -> None:
     (run.experiment(1).jobs / "build_data.1").mkdir(parents=True)
     assert graph().invoke(at("build_data"))["stage"] == END
+
+
+@pytest.mark.parametrize("begun", [False, True])
+def test_a_recipe_that_is_repaired_is_asked_for_until_it_is_carried_out_itself(run: RunFolder, begun: bool) -> None:
+    """What was carried out before was another attempt."""
+    folder = run.experiment(1)
+    (folder.jobs / "build_data.1").mkdir(parents=True)
+    os.utime(folder.jobs / "build_data.1", (time.time() - 60,) * 2)
+    write_json(folder.failures / "0.json", {})
+    if begun:
+        (folder.jobs / "build_data.2").mkdir()
+    assert graph().invoke(at("build_data", 1), CONFIG)["stage"] == (END if begun else "build_data")
+    assert (open_question(run) is None) == begun
 
 
 @pytest.mark.parametrize(

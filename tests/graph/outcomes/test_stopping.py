@@ -84,6 +84,18 @@ def test_patience_ends_after_experiments_in_a_row_without_promotion(
         assert read_json(run.stop)["reason"] == "2 experiments in a row brought nothing better (--patience 2)."
 
 
+def test_failures_of_its_parent_do_not_end_a_fork(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    run = RunFolder(tmp_path)
+    journal = Journal(experiments=tuple(experiment(i) for i in range(1, 4)))
+    monkeypatch.setattr(stopping, "load_journal", lambda _: journal)
+    monkeypatch.setattr(stopping, "experiment_spending", lambda _: {})
+    assert stopping.next_node(context(run, 6, None)) == "finish"
+    write_json(run.fork, {"run": "parent", "at": 3})
+    assert stopping.next_node(context(run, 6, None)) == "research"
+    write_json(run.fork, {"run": "parent", "at": 0})
+    assert stopping.next_node(context(run, 6, None)) == "finish"
+
+
 def test_patience_begins_anew_in_a_fork(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     score = Score(benchmark="b", split="validation", metric="accuracy", value=1, low=0, high=2, n=1, parsed=1)
     made = tuple(experiment(i).model_copy(update={"failure": None, "score": score}) for i in (1, 2, 3))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from pathlib import Path
@@ -188,6 +189,17 @@ def test_use_is_done_when_an_experiment_was_made_with_it(ctx: Context) -> None:
     complete_uses(ctx)
     complete_uses(ctx)
     assert commands(ctx) == [Use(parameter="per_device_train_batch_size", value=4, always=True)]
+
+
+def test_a_config_of_before_does_not_do_what_was_asked_after_it(ctx: Context) -> None:
+    write_atomic(ctx.folder.config, "lora_rank: 32\n")
+    os.utime(ctx.folder.config, (time.time() - 60,) * 2)
+    send(ctx, "use lora_rank=32")
+    complete_uses(ctx)
+    assert commands(ctx) == [Use(parameter="lora_rank", value=32)]
+    write_atomic(ctx.folder.config, "lora_rank: 32\n")
+    complete_uses(ctx)
+    assert commands(ctx) == []
 
 
 def test_answer_says_from_when_a_directive_holds(ctx: Context) -> None:
