@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tuneloop.core.errors import InvalidRequestError
+from tuneloop.core.files import json_text
 from tuneloop.core.settings import Settings, load_settings
 
 if TYPE_CHECKING:
@@ -47,9 +49,7 @@ def overlap(dataset: str, benchmark: str, drop_overlaps: bool, out: Path | None,
     ends = {str(p.relative_to(root)) if p != root else p.name: (p, FileEnd()) for p in record_files(root)}
     files = {name: every_row(root, path, end) for name, (path, end) in ends.items()}
     found = search_dataset(files, make_guard(folders, None), out)
-    click.echo(
-        json.dumps(overlap_facts(found), indent=1, ensure_ascii=False) if as_json else "\n".join(overlap_lines(found))
-    )
+    click.echo(json_text(finite_values(overlap_facts(found))).rstrip() if as_json else "\n".join(overlap_lines(found)))
     for name in (name for name, (_, end) in ends.items() if end.partial):
         click.echo(
             f"{name} holds more than its rows: the longest list of objects in it was looked at",
@@ -61,6 +61,15 @@ def overlap(dataset: str, benchmark: str, drop_overlaps: bool, out: Path | None,
             f"the validation half that is not shown and {found.of('test')} hold test items, which are not named; "
             "--drop-overlaps --out FILE writes the others"
         )
+
+
+def finite_values(value: Any) -> Any:
+    """The value with null for NaN and infinity, which JSON has not."""
+    if isinstance(value, dict):
+        return {name: finite_values(inner) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite_values(inner) for inner in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def every_row(root: Path, path: Path, end: FileEnd) -> Iterator[dict[str, Any]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -11,6 +12,7 @@ import click
 
 from tuneloop.cli.main import ExampleGroup
 from tuneloop.core.errors import InvalidRequestError, ToolError
+from tuneloop.tools.config.aliases import squash
 from tuneloop.tools.config.decisions import BY_NAME, DIMENSIONS, complete_decisions, decision_conflicts, method_named
 
 if TYPE_CHECKING:
@@ -140,7 +142,7 @@ def filter_(decisions: tuple[str, ...], as_json: bool) -> None:
     from tuneloop.cli.terminal import table_console
     from tuneloop.tools.config.decision_filter import filter_parameters
 
-    made = dict(map(_pair, decisions))
+    made = merge_decisions(decisions)
     try:
         kept, assumed = filter_parameters(load_catalog_here(), made), complete_decisions(made)
     except ToolError as e:
@@ -159,15 +161,27 @@ def filter_(decisions: tuple[str, ...], as_json: bool) -> None:
         console.print(f"the engine refuses this combination: {text}")
 
 
-def _pair(text: str) -> tuple[str, str]:
-    """`method=lora`, or `lora` alone. Raises InvalidRequestError."""
+def merge_decisions(texts: Sequence[str]) -> dict[str, str]:
+    """Of words such as `method=lora` and `qlora`. Raises InvalidRequestError where two decide one thing differently."""
+    made: dict[str, str] = {}
+    for text in texts:
+        for key, value in _decided(text).items():
+            if squash(made.setdefault(key, value)) != squash(value):
+                raise InvalidRequestError(
+                    f"{key} cannot be both {made[key]} and {value}: leave one out, or say what it decides besides"
+                )
+    return made
+
+
+def _decided(text: str) -> dict[str, str]:
+    """`method=lora`, or `lora` alone; what a word decides and writes besides goes with it."""
     key, sign, value = text.partition("=")
     if sign:
-        return key, value
+        return {key: value}
     method = method_named(text)
     if method is None:
         raise InvalidRequestError(f"{text!r}: right is DECISION=VALUE with a decision of {', '.join(BY_NAME)}")
-    return next(iter(method.decisions), "method"), text
+    return {next(iter(method.decisions), "method"): text, **dict(list(method.decisions.items())[1:])}
 
 
 @command.command()
@@ -261,6 +275,8 @@ def diff(one: Path | None, other: Path | None, as_json: bool) -> None:
     from tuneloop.tools.config.releases import compare_configs, compare_releases, engine_drift
 
     settings = load_settings()
+    if one and other and one.is_file() != other.is_file():
+        raise InvalidRequestError(f"{one}, {other}: right are two configs, or two checkouts or environments")
     if one is not None and one.is_file():
         if other is None:
             raise InvalidRequestError(f"{one}: a config is compared with a second one")

@@ -102,5 +102,15 @@ def estimate_file(
         config = apply_overrides(parse_config(text, form), overrides)
     except ConfigError as e:
         raise InvalidRequestError(str(e).replace("train.yaml", file.name, 1)) from e
+    found = check_file(catalog, file, overrides, model, None, device, "engine")
+    wrong = [f for f in found if f.level == "error" and f.key in config.values]
     where = find_device() if device == "auto" else device
-    return estimate_memory(ConfigContext(config, catalog, read_model_card(model), where, "engine"), tokens=longest)
+    try:
+        estimate = estimate_memory(
+            ConfigContext(config, catalog, read_model_card(model), where, "engine"), tokens=longest
+        )
+    except (ArithmeticError, LookupError, TypeError, ValueError) as e:
+        raise InvalidRequestError(f"{file.name}: {wrong[0] if wrong else e}") from e
+    if numbers := [f for f in wrong if isinstance(config.values[f.key], int | float)]:
+        raise InvalidRequestError(f"{file.name}: {numbers[0]}")
+    return estimate

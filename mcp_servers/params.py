@@ -67,7 +67,10 @@ class ParameterTools(CatalogTools):
             situation = distribute(ConfigContext(parse_config(yaml), self._catalog(), card, device), devices, longest)
         except ConfigError as e:
             raise ToolError(str(e)) from e
-        found = estimate_memory(situation, tokens=longest)
+        try:
+            found = estimate_memory(situation, tokens=longest)
+        except (ArithmeticError, LookupError, TypeError, ValueError) as e:
+            raise ToolError(f"no estimate for these values ({e}): check_config says what is wrong") from e
         run_tools = self.scope.run_tools()
         seen = measured_memory(run_tools.run.experiments, recipe_key(situation, run_tools.setup.model_fingerprint))
         said = {"components": found.components, "device": device, "unit": "bytes", "estimated": found.total}

@@ -16,11 +16,10 @@ from tuneloop.graph.agent_calls.brief import build_brief, score_failures
 from tuneloop.graph.agent_calls.run_agent import run_agent
 from tuneloop.graph.context import Context
 from tuneloop.graph.lifecycle.event_backfill import experiment_finished
-from tuneloop.graph.nodes.extra_seeds import RECIPES
 from tuneloop.graph.outcomes.promotion import decide_candidate, guard_specs
 from tuneloop.graph.outcomes.stopping import next_node
 from tuneloop.graph.steering.compliance import complete_uses
-from tuneloop.tools.housekeeping.pruning import prune_run
+from tuneloop.tools.housekeeping.pruning import RECIPES, prune_run
 from tuneloop.tools.report.turns import node_turns
 from tuneloop.tools.runs.evidence import record_evidence
 from tuneloop.tools.runs.journal import (

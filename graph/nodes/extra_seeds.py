@@ -17,7 +17,7 @@ from tuneloop.graph.nodes.evaluate import measure_experiment, remeasure_referenc
 from tuneloop.graph.nodes.train import finished_training
 from tuneloop.graph.outcomes.promotion import decide_candidate, guard_specs
 from tuneloop.tools.evaluation.run_evaluation import measuring_conditions
-from tuneloop.tools.housekeeping.pruning import extra_trainings, prune_experiment
+from tuneloop.tools.housekeeping.pruning import RECIPES, extra_trainings, prune_experiment
 from tuneloop.tools.report.timing import job_attempts, job_seconds
 from tuneloop.tools.runs.journal import (
     experiment_score,
@@ -28,7 +28,6 @@ from tuneloop.tools.runs.journal import (
     whole_scores,
 )
 
-RECIPES = 2
 MARGIN = 1.2
 MEASURING = ("evaluate.", "execute.", "judge.")
 

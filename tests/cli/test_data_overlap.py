@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from pathlib import Path
 
@@ -52,6 +53,15 @@ def test_overlaps_are_refused_in_one_line(task: Path) -> None:
     )
     assert "data.json row 2 holds farms validation-1" in result.stdout
     assert "canary" not in result.output.casefold()
+
+
+def test_json_has_no_nan(task: Path) -> None:
+    rows = json.loads(Path("data.json").read_text())
+    rows[1] |= {"x": math.nan, "big": math.inf, "in": [math.nan]}
+    Path("data.json").write_text(json.dumps(rows))
+    said = call("overlap", "data.json", "--benchmark", str(task), "--json").stdout
+    json.loads(said, parse_constant=lambda name: pytest.fail(name))
+    assert '"x": null' in said and '"big": null' in said
 
 
 def test_as_json(task: Path) -> None:

@@ -71,6 +71,9 @@ def test_filter(params: Any) -> None:
     assert {"lora_rank", "quantization_bit"} <= {row["name"] for row in told["parameters"]}
     assert "refuses" in params("filter", "full", "8bit").output
     assert json.loads(params("filter", "qlora", "--json").output)["decisions"]["quantization"] == "4bit"
+    assert json.loads(params("filter", "4bit", "qlora", "--json").output)["decisions"]["method"] == "lora"
+    for words in (("qlora", "dora"), ("dora", "qlora"), ("qlora", "full"), ("method=lora", "method=full")):
+        assert "method cannot be both" in params("filter", *words, code=2).output
     assert "none, 4bit, 8bit" in params("filter", "quantization=5bit", code=2).output
     assert "DECISION=VALUE" in params("filter", "nonsense", code=2).output
 
@@ -102,6 +105,10 @@ def test_memory(params: Any, tiny: Path, tmp_path: Path) -> None:
     told = json.loads(params("memory", str(file), "--model", str(tiny), "--device", "cpu", "--json").output)
     assert told["total"] >= sum(told["components"].values()) > 0
     assert "total" in params("memory", str(file), "cutoff_len=64", "--model", str(tiny)).output
+    for wrong in ("cutoff_len=abc", "lora_rank=abc", "quantization_bit=x", "per_device_train_batch_size=-3"):
+        said = params("memory", str(file), wrong, "finetuning_type=lora", "--model", str(tiny), code=2).output
+        assert wrong.partition("=")[0] in said and said.count("\n") == 1, said
+    assert "no device" in params("memory", str(file), "--model", str(tiny), "--device", "bogus", code=2).output
 
 
 def test_diff_of_configs(params: Any, tmp_path: Path) -> None:
@@ -110,6 +117,9 @@ def test_diff_of_configs(params: Any, tmp_path: Path) -> None:
     files = [str(tmp_path / "a.yaml"), str(tmp_path / "b.yaml")]
     assert params("diff", *files).output == "lora_rank: 8 → 16\n"
     assert params("diff", files[0], files[0]).output == "no difference\n"
+    Path(files[1]).write_bytes("lora_rank: 8 # é".encode("latin-1"))
+    assert "right is YAML in UTF-8" in params("diff", *files, code=2).output
+    assert "right are two configs" in params("diff", files[0], str(Path(files[0]).parent), code=2).output
 
 
 def test_without_an_engine_the_cure_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

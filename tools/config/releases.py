@@ -111,6 +111,8 @@ def _values(path: Path) -> dict[str, object]:
         return dict(parse_config(path.read_text(encoding="utf-8")).values)
     except ConfigError as e:
         raise InvalidRequestError(str(e).replace("train.yaml", str(path), 1)) from e
+    except UnicodeDecodeError as e:
+        raise InvalidRequestError(f"{path}: no text ({e.reason} at byte {e.start}); right is YAML in UTF-8") from e
 
 
 def engine_drift(settings: Settings) -> list[Drift]:

@@ -22,7 +22,15 @@ from tuneloop.tools.engines.build import sibling_path
 from tuneloop.tools.engines.engine import read_manifest
 from tuneloop.tools.engines.find import linked_homes, processes_using
 from tuneloop.tools.housekeeping.disk import is_trash, remove_path
-from tuneloop.tools.housekeeping.pruning import SCRATCH, matching_entries, prunable_entries, prune_experiment
+from tuneloop.tools.housekeeping.pruning import (
+    BY_CLEAN,
+    RECIPES,
+    SCRATCH,
+    grpo_parents,
+    matching_entries,
+    prunable_entries,
+    prune_experiment,
+)
 from tuneloop.tools.housekeeping.removable import (
     CleanupRequest,
     FolderState,
@@ -64,11 +72,18 @@ def run_removables(
     yield from experiment_removables(run, read_journal, over=over)
 
 
+def needed_weights(run: RunFolder, journal: Journal) -> frozenset[int]:
+    """Numbers of the experiments that a run which is not over may still begin with."""
+    spec = read_spec(run)
+    again = RECIPES if spec.seeds > 1 else 0
+    return frozenset(planned_from(run, journal, spec.window)) | grpo_parents(run, journal, again)
+
+
 def experiment_removables(run: RunFolder, read_journal: ReadJournal, *, over: bool) -> Iterator[Removable]:
     """Scratch and losing models; of an experiment that is not closed, only caches."""
     try:
         journal = read_journal(run)
-        needed = frozenset() if over else planned_from(run, journal, read_spec(run).window)
+        needed = frozenset() if over else needed_weights(run, journal)
     except (InvalidRequestError, ValueError):  # what cannot be read stays
         return
     closed = {e.number for e in journal.experiments}
@@ -82,7 +97,7 @@ def experiment_removables(run: RunFolder, read_journal: ReadJournal, *, over: bo
         elif folder.number in winners | needed:
             yield from winner_removables(run, folder, name, raw=over)
         else:
-            act = partial(prune_experiment, folder, weights=True, raw=True, rule="tuneloop clean")
+            act = partial(prune_experiment, folder, weights=True, raw=True, rule=BY_CLEAN)
             paths = tuple(p for p in prunable_entries(folder, weights=True, raw=True) if not is_trash(p))
             yield Removable(
                 "models",

@@ -21,6 +21,8 @@ from tuneloop.tools.housekeeping.disk import TRASH, bytes_below, is_trash, remov
 
 NOTE = "pruned.json"
 BY_USER = "the user's command"  # a rule beside those of `FT_KEEP_MODELS`
+BY_CLEAN = "tuneloop clean"
+RECIPES = 2  # the last so many that were promoted are trained with further seeds
 TOKENIZER = ("tokenizer*", "special_tokens_map.json", "added_tokens.json", "vocab.*", "merges.txt", "chat_template*")
 BROKEN = tuple(f"broken-checkpoint-*/*.{kind}" for kind in ("safetensors", "bin", "pt", "pth"))
 MODEL = (
@@ -150,7 +152,7 @@ def check_there(folder: ExperimentFolder) -> None:
     """Raises RecipeError with one sentence when the experiment's weights were pruned."""
     note = read_note(folder)
     if note.weights:
-        why = note.rule if note.rule == BY_USER else f"FT_KEEP_MODELS={note.rule}"
+        why = note.rule if note.rule in (BY_USER, BY_CLEAN) else f"FT_KEEP_MODELS={note.rule}"
         raise RecipeError(
             f"experiment {folder.number}'s weights were pruned ({why}); its recipe, scores and "
             "logs are there: train the recipe again in a new experiment",

@@ -21,7 +21,7 @@ from tuneloop.tools.training.tokens import Format
 
 @dataclass(frozen=True)
 class Cell:
-    """One training in one evaluation format, with one or several seeds. `values`: mean over the seeds, by item."""
+    """One training in one evaluation format, with one or several seeds. `values`: mean over the seeds, by item; 1 is right."""
 
     experiment: str
     asked: Format
@@ -37,12 +37,18 @@ class Cell:
     @property
     def accuracy(self) -> float:
         """Percent, mean over items and seeds."""
-        return 100 * fmean(self.values.values())
+        return 100 * fmean(self.counted)
+
+    @property
+    def counted(self) -> list[float]:
+        """What the task's score counts of each item: where less is better, what is wrong."""
+        less = self.summaries[0].direction == "min"
+        return [1 - value if less else value for value in self.values.values()]
 
     @cached_property
     def bounds(self) -> tuple[float, float]:
         """95 % interval over items; what another seed would change is not in it."""
-        return interval(list(self.values.values()), list(self.clusters.values()))
+        return interval(self.counted, list(self.clusters.values()))
 
     @property
     def by_seed(self) -> list[float]:

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from tuneloop.core.catalog import Verified
+from tuneloop.core.catalog import Direction, Verified
 from tuneloop.core.errors import InvalidRequestError
 from tuneloop.core.files import read_model, write_json
 from tuneloop.core.run_spec import SandboxKind
@@ -60,6 +60,7 @@ class Summary(BaseModel):
     truncated: int
     key: str
     measured_with: str
+    direction: Direction = "max"
     chat_template_kwargs: dict[str, Any] = {}
     trained: Trained | None = None
 
@@ -146,7 +147,7 @@ def write_cell(place: Path, given: ItemSet, score: Score, facts: Mapping[str, An
     ]
     numbers = {
         "accuracy": score.value,
-        **score.model_dump(include={"low", "high", "n", "parsed", "truncated", "measured_with"}),
+        **score.model_dump(include={"low", "high", "n", "parsed", "truncated", "measured_with", "direction"}),
     }
     summary = Summary.model_validate({**facts, **numbers})
     (place / SUMMARY).unlink(missing_ok=True)

@@ -155,6 +155,19 @@ def test_weights_that_open_and_coming_experiments_begin_with_stay(tmp_path: Path
     assert [n for n in range(1, 6) if (run.experiment(n).model / "model.safetensors").is_file()] == [1, 2, 4, 5]
 
 
+def test_weights_that_a_recipe_begins_with_again_stay(tmp_path: Path) -> None:
+    """With further seeds the last two promoted are trained once more: the second is a GRPO that began with the first."""
+    home = make_home(tmp_path)
+    run = make_run(home, "r", ["promoted", "promoted", "not promoted"], over=False, seeds=2)
+    put(run.experiment(2).config, "stage: grpo\n")
+    closed = experiment(2, "promoted")
+    begun = closed.model_copy(update={"hypothesis": closed.hypothesis.model_copy(update={"parent": 1})})
+    put(run.experiment(2).result, begun.model_dump_json())
+    age(run.root)
+    clean(home)
+    assert [n for n in range(1, 4) if (run.experiment(n).model / "model.safetensors").is_file()] == [1, 2, 3]
+
+
 RUN = st.fixed_dictionaries(
     {
         "outcomes": st.lists(st.sampled_from(["promoted", "not promoted", "failed"]), max_size=3),

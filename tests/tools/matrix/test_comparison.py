@@ -45,6 +45,16 @@ def test_pairs_are_tested_and_corrected_together(tmp_path: Path) -> None:
     assert raw_mask.p_value == pytest.approx(3 * 2 * 0.5**32)
 
 
+def test_where_less_is_better_a_cell_tells_the_score_of_the_task(tmp_path: Path) -> None:
+    place = cell(tmp_path, "sft_chat_template", "chat", half(80))
+    told = {**read_json(place / SUMMARY), "direction": "min", "accuracy": 20.0}
+    write_json(place / SUMMARY, told)
+    (found,) = read_cells([place])
+    assert (found.accuracy, found.by_seed) == (20.0, [20.0])
+    assert found.bounds == pytest.approx(wilson(20, 100))
+    assert found.values["v0"] == 1, "which is right, for the paired test"
+
+
 def test_seeds_are_one_cell(tmp_path: Path) -> None:
     places = [cell(tmp_path, "sft_chat_template", "chat", half(n), seed) for seed, n in ((2, 40), (1, 60))]
     (found,) = read_cells(places)
