@@ -105,9 +105,8 @@ def final_failure(ctx: Context) -> Failure | None:
     if found is None:
         return None
     repaired = found.leads != "critique"
-    measured = ctx.folder.scores.is_file() and (
-        repaired or found.node != "evaluate"
-    )  # else it was to be measured again
+    # A score from before an evaluation that failed for good is one that was to be measured again.
+    measured = ctx.folder.scores.is_file() and (repaired or found.node != "evaluate")
     if measured or (repaired and not ctx.run_tools.spec.evaluated):
         return None
     return Failure(node=found.node, culprit=found.culprit, text=found.text)

@@ -94,9 +94,8 @@ class ProxyServer:
 
     async def _open_endpoints(self) -> None:
         """Open endpoints whose configuration is new or changed."""
-        for path in sorted(
-            self._folder.glob(CONFIGS), key=lambda p: p.stat().st_mtime_ns
-        ):  # the newest says what is allowed
+        configs = sorted(self._folder.glob(CONFIGS), key=lambda p: p.stat().st_mtime_ns)
+        for path in configs:  # the newest says what the run may use
             stamp = path.stat().st_mtime_ns
             name = path.parent.name
             if name in self._configs and self._configs[name][0] == stamp:

@@ -182,9 +182,8 @@ SAID = re.compile(
     r"(?:(?i:\b(?:is|be|are|it['’]s|that['’]s|choose|chose|pick|select|letter|go with|but|so|thus|hence|therefore|say|probably))"
     r"|([:：])|[→选是为])[\s\"'“‘(*\[$（]*\Z"
 )
-EXPLAINED = re.compile(
-    r"[^\S\n]+(?!(?:because|since|as|for)\b)(?:[a-z]|[-–—(])"
-)  # "Note: D is a mammal" states nothing
+# "Note: D is a mammal" states nothing.
+EXPLAINED = re.compile(r"[^\S\n]+(?!(?:because|since|as|for)\b)(?:[a-z]|[-–—(])")
 HELD = re.compile(r"[)\]*\"'’]*\s(?:is|seems|must be|has to be)\s(?:the\s|clearly\s)?(?:right|correct|best|true)\b")
 LABEL = re.compile(
     r"(?m)(?:^[^\S\n]*[(*\[]*|(?i:option|choice|选项)\s?|[(\[*]{1,3})([A-Z])(?:[*]*[).:：,，\]]|\s[-–—](?=\s)|(?<![AI])\s\(|[*\s]*$|(?<=\*.)\*|(?=\s(?:is|because|since)\b))"
