@@ -310,7 +310,7 @@ DATA = (
                 "test_what_is_changed_on_the_way_is_never_believed",
                 "test_a_file_of_another_size_is_never_believed",
             ),
-            ("tools/hub/test_store.py", "test_a_folder_without_a_manifest_is_made_anew"),
+            ("tools/hub/test_store.py", "test_what_a_kill_left_is_made_anew"),
             (REGISTERED, "test_only_what_was_asked_for_is_fetched"),
         ),
     ),

@@ -36,6 +36,8 @@ def make_complete(
     with exclusive(folder.with_name(f".{folder.name}.lock")):
         if (folder / MANIFEST).is_file():
             return folder
+        if folder.is_dir() and not any(folder.iterdir()):
+            folder.rmdir()
         if folder.exists():  # what is made here gets its name when it is whole
             raise InvalidRequestError(
                 f"{folder}: tuneloop did not make this folder and leaves it as it is: name it by its path, or move it away"
