@@ -10,6 +10,8 @@ from langgraph.graph import END
 
 from tuneloop.core.directive_log import read_conversation
 from tuneloop.core.errors import InvalidRequestError
+from tuneloop.core.event_log import iter_events
+from tuneloop.core.files import write_json
 from tuneloop.core.settings import load_settings
 from tuneloop.graph.nodes.steer import steer
 from tuneloop.graph.state import State
@@ -49,3 +51,14 @@ def test_run_command_creates_a_run() -> None:
     assert len(read_conversation(run.conversation)) == 2
     with pytest.raises(InvalidRequestError, match="nothing to do"):
         steer(State(), CONFIG, load_settings())
+
+
+def test_talk_with_a_finished_run_does_not_start_it() -> None:
+    steer(message("run benchmark=wordproblems base_model=tiny", stage=END), CONFIG, load_settings())
+    run = load_settings().home.run("t1")
+    begun = [event.kind for event in iter_events(run.events)].count("run_started")
+    write_json(run.report_json, {})
+    told = State.model_validate({"messages": [HumanMessage("directives", id="m2")], "run_id": "t1", "stage": END})
+    steer(told, CONFIG, load_settings())
+    kinds = [event.kind for event in iter_events(run.events)]
+    assert (kinds.count("run_started"), kinds[-1]) == (begun, "message_answered")

@@ -122,11 +122,21 @@ def test_command_is_answered_as_in_the_chat(page: TestClient, home: Home) -> Non
     new = "run benchmark=wordproblems base_model=tiny"
     for text, why in (
         ("pause", "nothing to stop"),
+        ("/pause", "nothing to stop"),
+        ("Pause", "nothing to stop"),
         ("", "a command is a line of text"),
         (new, "cannot start another run"),
     ):
         refused = page.post("/runs/open/say", data={"text": text}, headers=OWN)
         assert refused.status_code == 400 and why in refused.text, text
+
+
+@pytest.mark.parametrize("text", ["resume", "/resume", "Resume"])
+def test_resume_goes_on_however_it_is_typed(page: TestClient, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    resumed = []
+    monkeypatch.setattr("tuneloop.tools.runs.start.resume_run", lambda _, run: resumed.append(run.id))
+    page.post("/runs/open/say", data={"text": text}, headers=OWN)
+    assert resumed == ["open"]
 
 
 def test_busy_run_answers_in_the_conversation(page: TestClient, home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
